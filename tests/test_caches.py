@@ -55,7 +55,7 @@ def test_the_least_recently_used_is_evicted() -> None:
     assert sorted(cache.entries) == [0, 2, 3, *range(100, 100 + LOOKS - 4)]
 
 
-def test_what_is_used_stays_among_many() -> None:
+def test_a_used_entry_is_not_evicted() -> None:
     cache = filled(1000, 1000)
     for k in range(5000):
         cache.entries[7].used = cache.tick()

@@ -695,7 +695,7 @@ def test_errors_while_capturing_leave_no_large_array_locked() -> None:
     assert words.flags.writeable
 
 
-def test_what_the_user_raises_is_not_explained_away() -> None:
+def test_exceptions_of_the_user_are_not_replaced() -> None:
     def translated(x: Any) -> Any:
         try:
             math.sin(x[0])

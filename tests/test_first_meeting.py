@@ -310,7 +310,7 @@ def test_transformed_functions_have_the_signature_of_their_function(
     )
 
 
-def test_transformed_functions_are_methods_and_are_copied_and_pickled_as_functions_are() -> None:
+def test_transformed_functions_bind_as_methods_and_are_copied_and_pickled() -> None:
     class Model:
         def __init__(self) -> None:
             self.scale = 3.0

@@ -159,7 +159,7 @@ def test_import_is_light() -> None:
     assert not loaded.intersection(HEAVY)
 
 
-def test_what_most_programs_do_without_is_imported_later() -> None:
+def test_rarely_needed_modules_are_imported_lazily() -> None:
     code = (
         "import sys, numpy as np, functrace as ft; "
         "later = lambda: ' '.join(sorted({'optree', 'functrace.executor.plan.planner', 'json'} & {*sys.modules})) or '-'; "

@@ -129,7 +129,7 @@ def test_cycles_end() -> None:
         Own.__hash__ = before  # type: ignore[method-assign]
 
 
-def test_what_has_no_hash_is_refused() -> None:
+def test_unhashable_values_raise() -> None:
     for value in ([1], {}, (1, [2]), Config([1]), np.ones(2)):
         with pytest.raises(TypeError):
             exact_key(value)

@@ -14,7 +14,7 @@ LIBRARIES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "in
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_tables_name_what_is_here(library: str) -> None:
+def test_names_of_functrace_exist(library: str) -> None:
     found = list(rows(library))
     assert len(found) > 20
     for row in found:

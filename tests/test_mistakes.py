@@ -404,7 +404,7 @@ def test_first_mistakes_are_explained(name: str) -> None:
     assert not described(error), described(error)
 
 
-def test_python_formats_and_writes_what_it_can() -> None:
+def test_formatting_and_csv_of_tracers_work() -> None:
     assert ft.grad(lambda x: x * len(f"{x:.3f}"))(2.0) == 5.0
     assert ft.grad(lambda x: max(x[0], x[1]))(X).tolist() == [0.0, 1.0, 0.0]
     ft.grad(lambda x: csv.writer(io.StringIO()).writerow([x]) * x)(2.0)

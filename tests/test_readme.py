@@ -75,7 +75,7 @@ def session_of(page: Path) -> dict[str, Any]:
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_blocks_print_what_they_show(
+def test_code_blocks_print_the_shown_output(
     page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -117,7 +117,7 @@ def names_in(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", sorted(set(LINKED)), ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_is_linked_is_there(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     for label, target in re.findall(
         r"\[`?([^\]`]+)`?\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")
     ):

@@ -111,7 +111,7 @@ def test_mypy_agrees(tmp_path: Path) -> None:
 # -- names that type checkers are told of apart ----------------------------------------------------
 
 
-def test_the_shim_exports_what_it_has() -> None:
+def test_the_shim_exports_all_public_names() -> None:
     public = {
         name
         for name, value in vars(torch).items()

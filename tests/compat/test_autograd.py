@@ -149,7 +149,7 @@ def test_container_types_are_preserved() -> None:
     assert autograd.grad(lambda p: anp.sum(flatten(p)[0] ** 2))(params)["b"] == [2.0, (4.0,)]
 
 
-def test_what_autograd_refuses_is_refused_with_a_way_out() -> None:
+def test_calls_that_autograd_refuses_raise_with_a_fix() -> None:
     refused = [
         lambda: autograd.grad(lambda x: x**2)(3),
         lambda: autograd.grad(lambda x: anp.sum(x))(np.arange(3)),
@@ -419,7 +419,7 @@ def test_a_linear_primitive_without_a_reverse_mode_rule_raises() -> None:
     assert autograd.grad(double)(3.0) == 2.0
 
 
-def test_what_a_rule_returns_is_checked() -> None:
+def test_results_of_rules_are_checked() -> None:
     @autograd.primitive
     def scaled(x: Any, y: Any) -> Any:
         return x * y

@@ -150,7 +150,7 @@ def test_nothing_that_runs_in_a_body_escapes_from_it(holder: Any, operation: str
         assert_same(pullback(seed)[0], plain_pullback(seed)[0], rtol=1e-12, atol=1e-14)
 
 
-def test_checkpoint_keeps_what_it_closes_over_only() -> None:
+def test_checkpoint_saves_only_captured_values() -> None:
     def deep(x: Any) -> Any:
         for _ in range(20):
             x = np.sin(x)

@@ -263,7 +263,7 @@ def test_a_change_within_a_call_takes_effect(kind: str, state: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["custom_vjp", "custom_vjp in checkpoint", "custom_jvp", "mutual", "checkpoint"]
 )
-def test_what_is_kept_does_not_change(kind: str) -> None:
+def test_pullbacks_and_programs_keep_captured_values(kind: str) -> None:
     read, change = number()
     g = KINDS[kind](read)
     change(2.0)

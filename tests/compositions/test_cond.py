@@ -301,7 +301,7 @@ def safe_sqrt(x: Any) -> Any:
 XS = np.array([4.0, -1.0, 0.0, 0.25])
 
 
-def test_nan_in_the_branch_not_taken_reaches_nothing_in_whatever_order() -> None:
+def test_nan_in_the_branch_not_taken_does_not_propagate_at_any_order() -> None:
     values = [python_cond(x > 0.0, lambda x: np.sqrt(x) * np.log(x), lambda x: x**2, x) for x in XS]
     slopes = [
         python_cond(x > 0.0, lambda x: (np.log(x) / 2 + 1) / np.sqrt(x), lambda x: 2 * x, x)
@@ -527,7 +527,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.parametrize("made", ["cond", "checkpoint", "jit"])
-def test_what_has_no_derivative_has_no_tangent(made: str) -> None:
+def test_results_without_a_derivative_have_no_tangent(made: str) -> None:
     """A tangent of zeros would become nan where it meets an infinity; NumPy's own floor has none."""
 
     def f(x: Any) -> Any:

@@ -90,7 +90,7 @@ def difference(program: Program, way: str, wrapped: str) -> str:
 
 
 @pytest.mark.full
-def test_rules_are_kept_by_whatever_a_rule_multiplies_with() -> None:
+def test_custom_rules_apply_to_factors_inside_rules() -> None:
     wrong = []
     for k, holder in enumerate(HOLDERS):
         for n, style in enumerate(STYLES):

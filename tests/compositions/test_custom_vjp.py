@@ -652,7 +652,7 @@ def test_exception_of_the_function_itself_passes() -> None:
     assert ft.grad(lambda x: x * x)(1.0) == 2.0
 
 
-def test_backward_rule_that_multiplies_its_cotangent_with_itself_has_no_forward_mode() -> None:
+def test_backward_rule_that_squares_its_cotangent_has_no_forward_mode() -> None:
     @ft.custom_vjp
     def f(x: Any) -> Any:
         return x * 1.0

@@ -184,7 +184,7 @@ def test_every_operation_that_may_fail_has_a_case() -> None:
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("run, kind", CASES)
-def test_a_try_catches_what_fails_inside_it(
+def test_a_try_catches_errors_raised_inside_it(
     run: Callable[[Any], Any], kind: type[Exception], transform: str
 ) -> None:
     caught: list[str] = []

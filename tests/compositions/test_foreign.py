@@ -260,7 +260,7 @@ def test_code_that_refuses_traced_values_is_named_with_the_ways_out(name: str) -
                 )
 
 
-def test_what_is_not_about_code_of_others_stays() -> None:
+def test_unrelated_type_errors_are_unchanged() -> None:
     with pytest.raises(TypeError, match="unsupported operand") as plain:
         ft.grad(lambda x: x + "1")(X)
     assert not isinstance(plain.value, UnsupportedFunctionError)
@@ -294,7 +294,7 @@ def test_called_once_per_gradient() -> None:
     assert calls == list(X)
 
 
-def test_what_it_raises_is_raised_where_it_stands() -> None:
+def test_exceptions_of_the_callback_raise_at_the_users_line() -> None:
     def f(x: Any) -> Any:
         try:
             return ft.pure_callback(math.sqrt, F64, ft.stop_gradient(x) - 5.0) * x
@@ -328,7 +328,7 @@ def test_callback_may_write_into_its_arguments_and_reuse_a_buffer() -> None:
 
 
 @pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
-def test_how_it_is_mapped(method: str) -> None:
+def test_vmap_methods_of_the_callback(method: str) -> None:
     shapes: list[Any] = []
 
     def f(x: Any, y: Any) -> Any:
@@ -362,7 +362,7 @@ def test_how_it_is_mapped(method: str) -> None:
     lambda x: x, ft.ShapeDtype((3,), np.float32), np.zeros(3, np.float32),
     lambda x: ft.ShapeDtype(x.shape, np.float32)
 ])  # fmt: skip
-def test_how_results_are_declared(declared: Any) -> None:
+def test_forms_of_result_declarations(declared: Any) -> None:
     x = X.astype(np.float32)
     for run in (
         lambda f: f(x),

@@ -43,7 +43,7 @@ def marked(x: Any) -> Any:
     return Marked.apply(x, 2.0)
 
 
-def test_function_jvp_is_what_forward_mode_takes() -> None:
+def test_forward_mode_uses_the_function_jvp() -> None:
     value, tangent = ft.jvp(marked, (X,), (T,))
     assert np.allclose(value, 2 * X * X)
     assert np.allclose(tangent, 200 * T * X)

@@ -43,7 +43,7 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 
 @scalar
-def test_jit_computes_what_the_function_does(f: Any) -> None:
+def test_jit_equals_the_function(f: Any) -> None:
     jitted = ft.jit(f)
     for x in (X, V, X):
         np.testing.assert_allclose(jitted(x), f(x), rtol=1e-15)
@@ -295,7 +295,7 @@ def test_jit_refuses_static_arguments_without_hash(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", ["mean", np.sum, object(), {1, 2}], ids=["str", "function", "object", "set"]
 )
-def test_jit_refuses_what_is_neither_numeric_nor_static(value: Any) -> None:
+def test_jit_refuses_nonnumeric_arguments_that_are_not_static(value: Any) -> None:
     with pytest.raises(
         ArgumentError, match=r"args\[1\] is a \w+, not an array or a number(.|\n)*static_argnums"
     ):

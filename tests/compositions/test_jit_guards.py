@@ -308,7 +308,7 @@ def test_captured_tracers_are_operands_of_one_call() -> None:
     np.testing.assert_allclose(ft.grad(loss)(3.0), 2.0 * 2.0 * 3.0 - 2.0 + 2.0)
 
 
-def test_writing_into_what_is_read_is_refused() -> None:
+def test_writing_to_a_captured_array_that_is_read_raises() -> None:
     total = np.zeros(2)
 
     def f(x: Any) -> Any:

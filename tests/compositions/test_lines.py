@@ -156,7 +156,7 @@ def test_a_warning_is_shown_once_per_line_like_numpys() -> None:
     ]
 
 
-def test_other_error_modes_stay_what_they_are() -> None:
+def test_other_error_modes_apply() -> None:
     f = define("def f(x):\n    return np.log(x)\n", "f", 0, "<modes>")
     for run in (lambda: ft.value_and_grad(f)(-1.0), lambda: ft.jit(f)(np.array([-1.0]))):
         for _ in range(REPEATS):

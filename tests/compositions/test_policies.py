@@ -74,9 +74,7 @@ def layer(x: Any) -> Any:
 # -- counts and order ------------------------------------------------------------------------------
 
 
-def test_each_residual_is_packed_once_as_soon_as_it_is_there_and_fetched_when_it_is_needed() -> (
-    None
-):
+def test_each_residual_is_packed_once_when_computed_and_unpacked_when_needed() -> None:
     log = Log()
     f = ft.checkpoint(layer, policy=log.policy)
     for _ in range(3):  # interpreted, compiled, compiled
@@ -231,7 +229,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.bool_])
-def test_what_is_unpacked_has_the_strides_of_what_was_packed(
+def test_unpacked_values_have_the_strides_of_packed_ones(
     layout: Any, order: str, dtype: Any
 ) -> None:
     x = np.asarray(layout((np.arange(32.0).reshape(8, 4) % 7).astype(dtype)))

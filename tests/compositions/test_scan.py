@@ -639,7 +639,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 # -- memory ----------------------------------------------------------------------------------------
 
 
-def test_what_is_the_same_at_every_step_is_kept_once() -> None:
+def test_loop_invariant_residuals_are_saved_once() -> None:
     w = np.ones((50, 50)) / 50
 
     def f(w: Any) -> Any:

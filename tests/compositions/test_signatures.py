@@ -168,7 +168,7 @@ def test_aux_without_a_pair_raises(aux_of: Any, result: Any) -> None:
         aux_of(result)
 
 
-def test_what_only_aux_needs_is_not_differentiated() -> None:
+def test_operations_only_for_aux_are_not_differentiated() -> None:
     @ft.custom_vjp
     def opaque(x: Any) -> Any:
         return x * 2.0
@@ -627,7 +627,7 @@ def test_a_direction_that_does_not_fit_is_named(name: str) -> None:
             ft.vjp(lambda p: p, NEST)[1](tangents)
 
 
-def test_how_many_directions_there_are() -> None:
+def test_number_of_tangents_matches_primals() -> None:
     f = lambda x, y=1.0: x * y
     for primals, tangents in (((1.0, 2.0), (1.0,)), ((1.0,), (1.0, 2.0))):
         with pytest.raises(TreeError, match="tangents have the structure"):

@@ -264,7 +264,7 @@ def test_check_refuses_a_loop_that_its_operands_do_not_fit(change: Any, message:
 
 
 @pytest.mark.parametrize("which", [np.float64(1.0), np.array([True, False])])
-def test_check_refuses_what_cannot_choose(which: Any) -> None:
+def test_check_refuses_invalid_branch_indices(which: Any) -> None:
     program = ft.trace(lambda p, x: ft.cond(p, np.sin, np.cos, x))(np.True_, X)
     avals = (ft.ShapeDtype(which.shape, which.dtype), *program.avals[1:])
     ops = ((program.ops[0][0], (), (avals[0],)), *program.ops[1:])

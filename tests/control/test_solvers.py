@@ -115,12 +115,12 @@ def test_root_of_a_pytree_with_auxiliary_results() -> None:
     np.testing.assert_allclose(ft.jacfwd(f)(at), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_root_on_plain_values_is_what_solve_returns() -> None:
+def test_root_on_plain_values_is_the_result_of_solve() -> None:
     assert ft.custom_root(lambda x: x - 1.0, 0.0, lambda f, x: f(x) + 4.0, lambda g, y: y) == 3.0
     assert ft.custom_linear_solve(lambda x: 2.0 * x, 3.0, lambda f, b: b / f(1.0)) == 1.5
 
 
-def test_a_solution_does_not_depend_on_the_guess_nor_on_what_only_solve_reads() -> None:
+def test_a_solution_does_not_depend_on_the_guess_nor_on_values_of_solve() -> None:
     def f(guess: Any, tolerance: Any) -> Any:
         return ft.custom_root(
             lambda x: x**2 - 2.0,
@@ -227,7 +227,7 @@ def test_complex_linear_equations() -> None:
     np.testing.assert_allclose(found, ft.grad(loss(np.linalg.solve))(b))
 
 
-def test_refusals_name_what_is_wrong() -> None:
+def test_errors_name_the_cause() -> None:
     with pytest.raises(NotDifferentiableError, match="no transpose_solve"):
         ft.grad(lambda b: np.sum(solved(A, b)))(B)
     assert ft.jvp(lambda b: solved(A, b), (B,), (B,))[1].shape == (3,)

@@ -178,7 +178,7 @@ def agree(found: Any, expected: Any) -> None:
 @pytest.mark.sampled(5)
 @transforms
 @pytest.mark.parametrize("nothing", WITHOUT.values(), ids=WITHOUT)
-def test_what_returns_nothing_changes_nothing(nothing: Any, transform: Any) -> None:
+def test_functions_without_results_change_nothing(nothing: Any, transform: Any) -> None:
     expected = transform(smooth)
     f = with_nothing(nothing)
     for _ in range(3):
@@ -188,7 +188,9 @@ def test_what_returns_nothing_changes_nothing(nothing: Any, transform: Any) -> N
 @pytest.mark.sampled(3)
 @transforms
 @pytest.mark.parametrize("name", WITHOUT_DERIVATIVE)
-def test_what_has_no_derivative_changes_nothing_else(name: str, transform: Any) -> None:
+def test_steps_without_a_derivative_do_not_change_other_derivatives(
+    name: str, transform: Any
+) -> None:
     """Its linear part is an operation without results."""
     step = WITHOUT_DERIVATIVE[name]
     expected = transform(lambda x: np.sum(x * ft.stop_gradient(step(x))) * np.sin(x[1]))

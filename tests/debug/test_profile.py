@@ -71,7 +71,7 @@ def texts(made: Plan) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_program_with_clocks_computes_what_the_one_without_does(name: str) -> None:
+def test_the_profiled_program_computes_the_same_results(name: str) -> None:
     program = ft.trace(FUNCTIONS[name])(X)
     whole = plan(program)
     expected = NUMPY.compile(whole)(X)
@@ -112,7 +112,7 @@ def test_views_move_nothing() -> None:
     ] is False
 
 
-def test_what_a_body_takes_stands_below_its_operation_with_its_runs() -> None:
+def test_rows_of_a_body_follow_its_operation_with_their_runs() -> None:
     rows = ft.debug.profile(loop, seconds=0.0)(X).rows
     outer = next(k for k, row in enumerate(rows) if " scan " in row.text)
     inner = [row for row in rows[outer + 1 :] if row.depth == 1]
@@ -244,7 +244,7 @@ def test_nothing_that_a_program_brings_along_is_markup_in_the_picture() -> None:
     assert "140 shorter operations are not shown" in text
 
 
-def test_a_profile_takes_what_jit_takes() -> None:
+def test_a_profile_accepts_the_arguments_of_jit() -> None:
     pairs = [(np.ones((2, 3)), np.zeros(2)), (np.ones((1, 2)), np.zeros(1))]
 
     @ft.jit

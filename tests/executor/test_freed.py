@@ -223,7 +223,7 @@ def test_large_programs_look_for_gaps() -> None:
 
 
 @pytest.mark.bits
-def test_values_are_the_same_whatever_is_kept() -> None:
+def test_values_do_not_depend_on_kept_memory() -> None:
     x = np.linspace(0.0, 1.0, 1 << 18)
 
     def f(x: Any) -> Any:

@@ -60,6 +60,6 @@ def test_a_users_primitive_named_like_one_of_ours_is_run_as_the_users(name: str)
     assert ft.trace(lambda x: bind(mine, (x,)))(X).cost().flops == X.size
 
 
-def test_what_stands_in_a_table_is_a_primitive_of_ours() -> None:
+def test_kernels_are_keyed_by_built_in_primitives() -> None:
     for primitive in KERNELS:
         assert PRIMITIVES[primitive.name] is primitive

@@ -84,7 +84,7 @@ def compositions(f: Callable[[Any], Any]) -> Iterator[tuple[str, Callable[[], An
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-def test_calls_give_what_their_operations_give(
+def test_calls_equal_their_operations(
     f: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shown(run: Callable[[], Any]) -> Any:
@@ -159,7 +159,7 @@ def test_warnings_name_the_line_of_each_function() -> None:
         assert lines == {f.__code__.co_firstlineno + 1}
 
 
-def test_what_is_printed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_run_once_per_example(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: Any) -> Any:
         ft.debug.print("x is {}", x)
         return x**2
@@ -169,7 +169,7 @@ def test_what_is_printed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out == "x is 1.0\nx is 2.0\n"
 
 
-def test_what_fails_raises_where_it_stands() -> None:
+def test_errors_raise_at_the_users_line() -> None:
     def safe(x: Any) -> Any:
         try:
             return np.sum(ft.grad(lambda a: np.sum(np.linalg.cholesky(a) ** 2))(x))

@@ -416,7 +416,7 @@ def test_a_gradient_makes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_callers_may_write_into_what_they_gave_and_got() -> None:
+def test_callers_may_write_into_arguments_and_results() -> None:
     table = np.array([1.0, 2.0, 3.0])
 
     def f(x: Any, y: Any) -> Any:

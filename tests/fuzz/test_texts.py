@@ -26,7 +26,7 @@ def test_mutated_texts_are_refused_or_keep_every_promise(part):
     assert counts["run"] > 2 and counts["refused"] > 20
 
 
-def test_what_is_not_changed_is_run():
+def test_unchanged_texts_are_read():
     for program in texts.corpus()[:: len(texts.corpus()) // 40]:
         assert texts.outcome(ft.Program.parse, program.text()) in ("read", "run")
         assert texts.outcome(ft.Program.from_json, program.to_json()) in ("read", "run")

@@ -361,7 +361,7 @@ def test_reading_runs_no_code_imports_nothing_and_opens_no_file():
 
 
 @pytest.mark.parametrize("text", [None, 3, b"f() {\n}", ["f"]], ids=repr)
-def test_what_is_not_a_text_is_refused(text):
+def test_arguments_that_are_no_text_raise(text):
     with pytest.raises(ParseError, match="not a"):
         ft.Program.parse(text)
     with pytest.raises(ParseError, match="not a"):

@@ -127,7 +127,7 @@ def _closure(ufunc, number):
     return _helper_eval
 
 
-def test_helpers_bring_what_they_refer_to_and_do_not_clash():
+def test_helpers_include_their_references_and_do_not_clash():
     one = primitive("one", _helper_eval, "k")
     two, three = (
         primitive("two", _closure(np.add, 1.0)),

@@ -72,7 +72,7 @@ def test_dot_has_a_node_for_everything_and_a_cluster_for_every_program(f):
     assert {end for edge in edges for end in edge} <= nodes
 
 
-def test_dot_joins_what_reads_to_what_writes():
+def test_dot_edges_connect_producers_to_consumers():
     program = ft.trace(lambda x: np.cos(np.sin(x)) * x)(X)
     _, edges, _ = graph(program.to_dot())
     assert edges == [

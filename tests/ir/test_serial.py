@@ -45,7 +45,7 @@ def test_json_is_versioned_and_strict():
     "text",
     ["", "[]", "{}", "{", '{"functrace_program": 1}', '{"functrace_program": 1, "inputs": 3}'],
 )
-def test_what_is_not_a_program_is_refused(text):
+def test_json_that_is_no_program_raises(text):
     with pytest.raises(ParseError, match="fix:"):
         load(text)
 

@@ -37,7 +37,7 @@ def directions_for(arguments: list[Any], seed: int) -> list[Any]:
 
 
 @given(programs(), seeds())
-def test_trace_means_what_numpy_means(recipe: Recipe, seed: int) -> None:
+def test_trace_equals_numpy(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     program = ft.trace(recipe)(*arguments)
     for found, expected in zip(

@@ -223,7 +223,7 @@ NO_AXES = {
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("axis", [0, -1, 1, None, ()])
 @pytest.mark.parametrize("name", NO_AXES)
-def test_axes_of_what_has_none_are_numpys(name: str, axis: Any) -> None:
+def test_axes_of_0d_arrays_are_as_in_numpy(name: str, axis: Any) -> None:
     x = np.array(1.5)
     call = lambda x: leaves(NO_AXES[name](x, axis))
     try:
@@ -313,7 +313,7 @@ def _transforms(call: Any, x: Any, y: Any) -> Iterator[tuple[str, Callable[[], A
 
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", CALLS)
-def test_what_numpy_passes_is_passed_under_transforms(name: str) -> None:
+def test_functions_pass_under_transforms_if_numpy_passes(name: str) -> None:
     passed = 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -19,7 +19,7 @@ def test_functions_are_right_or_raise_and_the_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m tests.numpy.coverage`"
 
 
-def test_what_is_not_reached_raises() -> None:
+def test_functions_without_dispatch_raise() -> None:
     marks = {found.name: found.marks for found in rows()}
     assert all(set(marks[name].values()) == {"raises"} for name in UNREACHED)
 
@@ -28,7 +28,7 @@ ASK_FOR_VALUES = {"arange", "asarray_chkfinite"}
 
 
 @pytest.mark.parametrize("name", sorted(UNREACHED))
-def test_what_is_not_reached_is_right_in_the_namespace_and_under_lift(name: str) -> None:
+def test_functions_without_dispatch_work_in_the_namespace_and_under_lift(name: str) -> None:
     for found in rows():
         if found.name in (f"functrace.numpy.{name}", f"{name}, under lift"):
             raising = {column for column, mark in found.marks.items() if mark not in "✓0"}

@@ -171,7 +171,7 @@ def _compare(name: str, function: Any, filled: Any, values: list[Any]) -> bool:
     return True
 
 
-def test_what_depends_on_values_is_on_the_page() -> None:
+def test_value_dependent_functions_are_on_the_page() -> None:
     assert DEPENDS_ON_VALUES <= CASES.keys()
 
 

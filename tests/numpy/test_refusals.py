@@ -116,7 +116,7 @@ def _outcome(f: Callable[[], Any]) -> np.ndarray[Any, Any] | Exception:
 
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_numpy_refuses_is_refused(name: str) -> None:
+def test_calls_that_numpy_refuses_raise(name: str) -> None:
     f = FUNCTIONS[name]
     for dtype in DTYPES:
         x = np.array([1, 0, 2] if dtype == "?" else [1, 2, 3], dtype)

@@ -85,7 +85,7 @@ def test_values(form: str, dtype: Any) -> None:
                 )
 
 
-def test_what_is_not_read_does_not_show() -> None:
+def test_the_other_triangle_is_not_read() -> None:
     a, b = regular(3, 3), draw(3, 3)
     a[np.triu_indices(3, 1)] = np.nan
     for form in FORMS.keys() - {"upper product"}:

@@ -84,7 +84,7 @@ def test_every_order() -> None:
     np.testing.assert_allclose(third, far(by_log, log_x, 1e-3), rtol=1e-4, atol=1e-7)
 
 
-def test_dtypes_and_what_is_not_a_shape() -> None:
+def test_dtypes_and_invalid_shape_parameters() -> None:
     found = log_gamma_slope(np.array([0.5, 2.0], np.float32), np.array([0.1, 0.3], np.float32))
     assert found.dtype == np.float32
     assert_same(

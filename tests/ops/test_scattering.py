@@ -48,7 +48,7 @@ def works(draw: Any) -> Any:
 
 
 @given(works())
-def test_it_is_what_numpy_does(work: Any) -> None:
+def test_add_at_equals_numpy(work: Any) -> None:
     shape, index, dtype, rng = work
     expected, found = np.zeros(shape, dtype), np.zeros(shape, dtype)
     try:

@@ -39,7 +39,7 @@ def triangle(a: Any, lower: bool, unit: bool) -> Any:
 
 @pytest.mark.parametrize("lower, unit", list(itertools.product((True, False), repeat=2)))
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_solves_what_numpy_solves(lower: bool, unit: bool, dtype: Any) -> None:
+def test_solutions_equal_numpys(lower: bool, unit: bool, dtype: Any) -> None:
     for left, right in STACKS:
         a, b = regular(*left, 3, 3, dtype=dtype), draw(*right, 3, 2, dtype=dtype)
         expected = np.linalg.solve(triangle(a, lower, unit), b)

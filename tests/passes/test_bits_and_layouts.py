@@ -186,7 +186,7 @@ def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
 @pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(10_000, 10_900, 30))
-def test_calls_that_are_interpreted_and_compiled_give_the_same_bits_in_the_same_layout(
+def test_interpreted_and_compiled_calls_have_the_same_bits_and_layout(
     seed: int,
 ) -> None:
     whole = [without("batched matmul"), without("small matmul")]
@@ -208,7 +208,7 @@ def test_integers_wrap_before_they_are_multiplied() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_counts_other_ties_is_no_count_of_these() -> None:
+def test_counts_along_another_axis_are_not_taken_for_ties() -> None:
     def f(x: Any, c: Any) -> Any:
         found = (x > 0).astype(float)
         return c * (found / found.sum(1))  # by columns, as NumPy broadcasts

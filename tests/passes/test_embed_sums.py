@@ -78,7 +78,7 @@ def test_others_are_added(name: str) -> None:
 
 
 @pytest.mark.parametrize("outputs", ["c, a", "c, d"])
-def test_what_is_read_elsewhere_too_is_added(outputs: str) -> None:
+def test_embeds_with_other_readers_are_not_joined(outputs: str) -> None:
     program = ft.Program.parse(f"""program(x: f64[3], y: f64[3], z: f64[4,3]) {{
   a: f64[2,3] = embed x {{index=(0,), shape=(2, 3)}}
   b: f64[2,3] = embed y {{index=(1,), shape=(2, 3)}}

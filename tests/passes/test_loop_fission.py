@@ -306,7 +306,7 @@ BALANCES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("balance", BALANCES)
-def test_what_cancels_in_each_step_does_not_add_up_before(balance: str) -> None:
+def test_terms_that_cancel_in_each_step_are_not_summed_separately(balance: str) -> None:
     def f(x: Any, y: Any) -> Any:
         step = BALANCES[balance]
         return ft.scan(lambda c, s: (step(c, s), None), 0.0 * step(0.0, (x[0], y[0])), (x, y))[0]

@@ -118,7 +118,7 @@ def test_three_arrays_per_two_layers_are_kept() -> None:
     assert 1.5 * layers <= kept <= 1.5 * layers + 10
 
 
-def test_what_takes_long_is_kept() -> None:
+def test_expensive_values_are_not_rematerialized() -> None:
     # NumPy computes sin of float64 without vectors; and 16 MiB are the least that are worth it.
     wide = [w.astype(np.float64) for w in WEIGHTS]
     made = rematerialize_values(late(ft.grad(chain), wide * 2, ROWS.astype(np.float64)))

@@ -71,7 +71,7 @@ def test_operations_of_the_backward_part_sink_below_the_forward_part() -> None:
     assert all(after[k - 1] == "square" for k, name in enumerate(after) if name == "sub")
 
 
-def test_what_would_keep_more_alive_stays() -> None:
+def test_operations_whose_sinking_raises_memory_stay() -> None:
     # The sum of a product is small, and its operands die with it.
     def f(x: Any) -> Any:
         small = np.sum(np.sin(x) * np.cos(x))

@@ -87,7 +87,7 @@ def of_gradient(f: Function, x: Any, y: Any, axis: int) -> ft.Program:
 @pytest.mark.parametrize("axis", [-1, 1, 0])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("name", FREE)
-def test_what_only_shifts_adds_nothing(name: str, dtype: str, axis: int) -> None:
+def test_shifts_without_an_effect_have_no_derivative(name: str, dtype: str, axis: int) -> None:
     x, y, f = X.astype(dtype), LABELS.astype(dtype), FREE[name]
     program = of_gradient(f, x, y, axis)
     made = drop_softmax_shifts(program).check()

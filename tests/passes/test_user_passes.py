@@ -95,7 +95,7 @@ def test_a_pass_transforms_bodies_only_if_it_requests_them() -> None:
     )
 
 
-def test_what_a_pass_returns_is_checked() -> None:
+def test_results_of_passes_are_checked() -> None:
     wrong: list[tuple[Any, str]] = [
         (lambda program: None, "NoneType"),
         (lambda program: restrict(program, (), ()).program, "changed the inputs or outputs"),

@@ -316,7 +316,7 @@ def test_nan_in_the_branch_not_taken_under_grad_of_vmap(theirs: Any) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 4])
-def test_scan_returns_what_jax_returns(theirs: Any, length: int, reverse: bool) -> None:
+def test_scan_equals_jaxs(theirs: Any, length: int, reverse: bool) -> None:
     def f(lib: Any) -> Any:
         def step(c: Any, s: Any) -> Any:
             return {"n": c["n"] + 1, "v": c["v"] * 0.5 + s["a"]}, (

@@ -127,7 +127,7 @@ FUNCTIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_tree_functions_return_what_jaxs_do(name: str) -> None:
+def test_tree_functions_equal_jaxs(name: str) -> None:
     assert FUNCTIONS[name](ft.tree) == FUNCTIONS[name](jax.tree)
 
 

@@ -12,7 +12,7 @@ from tests.migration import resolved, rows
 @pytest.mark.parametrize(
     ("library", "module"), [("jax", "jax"), ("autograd", "autograd"), ("pytorch", "torch")]
 )
-def test_tables_name_what_is_there(library: str, module: str) -> None:
+def test_names_of_the_peer_exist(library: str, module: str) -> None:
     pytest.importorskip(module)
     for row in rows(library):
         for name in row.theirs:

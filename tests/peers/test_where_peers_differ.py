@@ -189,14 +189,14 @@ def _verdict(gradient: Callable[[], Any], expected: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_theirs_is_what_is_recorded(name: str) -> None:
+def test_results_of_peers_are_as_recorded(name: str) -> None:
     f, x, of_jax, of_autograd = ROWS[name]
     expected = ft.grad(lambda x: f(np, x))(x)
     assert _verdict(lambda: jax.grad(lambda x: f(jnp, x))(x), expected) == of_jax
     assert _verdict(lambda: autograd.grad(lambda x: f(anp, x))(x), expected) == of_autograd
 
 
-def test_what_is_equal_shares_its_derivative() -> None:
+def test_equal_elements_share_their_derivative() -> None:
     f = lambda xp, x: xp.sum(xp.unique(x) ** 2)
     np.testing.assert_allclose(ft.grad(lambda x: f(np, x))(EQUAL), [0.3, -2.4, 1.4, 1.8, 0.3])
     np.testing.assert_allclose(jax.grad(lambda x: f(jnp, x))(EQUAL), np.zeros(5))

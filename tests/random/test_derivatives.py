@@ -92,7 +92,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("name", QUANTILES)
-def test_what_is_drawn_by_rejection_moves_as_a_quantile(name: str) -> None:
+def test_rejection_samples_have_derivatives_of_quantiles(name: str) -> None:
     draw, quantile, a = QUANTILES[name]
     x, slope = ft.jvp(lambda a: draw(KEY, a), (a,), (1.0,))
     level = LEVELS[name](x, a)

@@ -78,7 +78,7 @@ def test_new_keys_are_uniform_bits() -> None:
         assert stats.kstest((keys[:, 0] >> np.uint64(11)) * 2.0**-53, "uniform").pvalue > 0.01
 
 
-def test_what_is_drawn_shares_nothing_with_what_is_split() -> None:
+def test_samples_and_split_keys_are_disjoint() -> None:
     words = rnd.bits(KEY, (10_000,))
     made = np.concatenate(
         [rnd.split(KEY, 1000).ravel(), *[rnd.fold_in(KEY, k) for k in range(100)]]
@@ -175,7 +175,7 @@ def test_misuse_raises(name: str) -> None:
     lambda a: rnd.randint(KEY, (), 0, a.astype(int)), lambda a: rnd.binomial(KEY, 3, a),
     lambda a: rnd.binomial(KEY, a, 0.5),
 ])  # fmt: skip
-def test_what_numpy_refuses(draw: Any) -> None:
+def test_parameters_that_numpy_refuses_raise(draw: Any) -> None:
     for call in (draw, ft.jit(draw), lambda a: ft.grad(lambda a: draw(a) * 1.0)(a)):
         with pytest.raises(ValueError):
             call(np.float64(-2.0))

@@ -198,7 +198,7 @@ def digest(family: Family) -> str:
     return hashlib.sha256(np.ascontiguousarray(drawn).tobytes()).hexdigest()[:8]
 
 
-def test_numbers_stay_what_they_are() -> None:
+def test_numbers_are_stable_across_versions() -> None:
     """With every version of NumPy: who publishes a key publishes these numbers. A change here is a
     change for users.
     """

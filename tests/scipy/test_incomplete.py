@@ -46,7 +46,7 @@ def test_beta_equals_many_digits(
     np.testing.assert_allclose(by_shapes(n, a, b, x), expected, rtol=1e-11)
 
 
-def test_ends_and_what_is_outside() -> None:
+def test_domain_ends_and_values_outside() -> None:
     a = np.array([0.5, 1.0, 3.0])
     for f in (special.gammainc, special.gammaincc):
         for x in (0.0, np.inf):

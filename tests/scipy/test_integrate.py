@@ -107,7 +107,7 @@ def test_second_derivatives_and_transforms(gradient: str) -> None:
 @pytest.mark.sampled(3)
 @both
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
-def test_by_times_and_by_what_the_function_closes_over(gradient: str, wrap: Any) -> None:
+def test_derivatives_by_times_and_by_captured_values(gradient: str, wrap: Any) -> None:
     def f(z: Any) -> Any:
         drag = np.exp(-z[3])
         times = np.stack([z[0], z[0] + z[1], z[0] + 2.0 * z[1], z[2]])

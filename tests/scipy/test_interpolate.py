@@ -270,7 +270,7 @@ def test_values_on_grids(method: str) -> None:
         )
 
 
-def test_what_is_made_of_plain_points_is_scipys() -> None:
+def test_interpolants_of_plain_points_are_scipys() -> None:
     x, y = positions(6), rng.normal(size=6)
     for name in (
         "CubicSpline",

@@ -16,7 +16,7 @@ A = np.random.default_rng(3).normal(size=(4, 4))
 
 
 @pytest.mark.parametrize("name", ["null_space", "orth", "schur", "hessenberg", "ldl"])
-def test_what_is_not_determined_raises(name: str) -> None:
+def test_derivatives_of_factors_that_are_not_unique_raise(name: str) -> None:
     plain = getattr(linalg, name)(A)
     np.testing.assert_array_equal(
         ft.tree.leaves(plain)[0], ft.tree.leaves(getattr(scipy.linalg, name)(A))[0]

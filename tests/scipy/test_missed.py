@@ -88,7 +88,7 @@ def test_boundary_values_are_scipys_and_derivatives_differences(name: str) -> No
         )
 
 
-def test_boundary_values_refuse_what_has_no_derivative() -> None:
+def test_solve_bvp_raises_without_a_derivative() -> None:
     z = np.array([1.2, 0.3])
     with pytest.raises(ConcretizationError, match="chooses its mesh by values"):
         ft.jit(by_result(bratu, integrate))(z)

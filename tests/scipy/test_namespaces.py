@@ -91,7 +91,7 @@ def is_same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize(
     ("name", "own", "theirs"), [pytest.param(*pair, id=pair[0]) for pair in pairs()]
 )
-def test_every_public_name_is_what_its_namesake_is(name: str, own: Any, theirs: Any) -> None:
+def test_every_public_name_matches_scipys(name: str, own: Any, theirs: Any) -> None:
     wrong: list[str] = []
     called = 0
     for word in public(theirs):

@@ -284,7 +284,7 @@ def test_other_methods_under_constraints(method: str) -> None:
     )
 
 
-def test_solutions_depend_on_what_functions_close_over_and_not_on_starts() -> None:
+def test_solutions_depend_on_captured_values_and_not_on_starts() -> None:
     def f(a: Any, start: Any) -> Any:
         scale = np.sin(a)
         return np.sum(optimize.root(lambda x: x**3 + x - scale, start).x)
@@ -308,7 +308,7 @@ def test_an_optimizers_solution_against_unrolling() -> None:
     )
 
 
-def test_python_control_flow_in_what_is_solved() -> None:
+def test_python_control_flow_in_the_objective() -> None:
     def f(a: Any) -> Any:
         def fun(x: Any) -> Any:
             return np.sum((x - a) ** 2) * (2.0 if x[0] > a[0] else 1.0)
@@ -333,7 +333,7 @@ def test_plain_calls_are_scipys_own() -> None:
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
-def test_what_is_no_solution_has_a_value_and_no_derivative(wrap: Any) -> None:
+def test_a_result_that_did_not_converge_has_no_derivative(wrap: Any) -> None:
     def f(a: Any) -> Any:
         return np.sum(optimize.minimize(bowl, np.ones(3), args=(a,), options={"maxiter": 1}).x)
 

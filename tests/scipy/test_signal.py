@@ -134,7 +134,7 @@ def test_gustafssons_filter() -> None:
         same("filtfilt", B, A, draw(2, 40), method="gust", irlen=irlen, rtol=1e-9)
 
 
-def test_how_far_samples_are_continued_depends_on_values() -> None:
+def test_padlen_of_sosfiltfilt_depends_on_values() -> None:
     x = draw(40)
     np.testing.assert_allclose(
         ft.vjp(lambda sos: signal.sosfiltfilt(sos, x), SOS)[0], scipy.signal.sosfiltfilt(SOS, x)

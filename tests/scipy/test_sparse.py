@@ -231,7 +231,7 @@ def test_ufuncs_of_plain_matrices_are_those_of_scipy(name: str) -> None:
     np.testing.assert_array_equal(*dense, strict=True)
 
 
-def test_sums_take_what_numpy_passes_on() -> None:
+def test_sums_accept_arguments_that_numpy_forwards() -> None:
     a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))
     for axis in (None, 0, 1, -1, -2):
         for sums in (np.sum, np.mean):

@@ -150,7 +150,7 @@ def test_sums_of_values_that_are_equal_have_derivatives() -> None:
     np.testing.assert_allclose(ft.grad(loss)(twice.data), [1, 1, 0, 0, 0, 0], atol=1e-8)
 
 
-def test_eigsh_refuses_what_it_does_not_differentiate() -> None:
+def test_eigsh_refuses_unsupported_arguments() -> None:
     with pytest.raises(UnsupportedFunctionError, match="takes no M"):
         ft.jit(lambda data: sparse.linalg.eigsh(of_data(data, S), 2, S))(S.data)
     with pytest.raises(UnsupportedFunctionError, match="complex matrix"):

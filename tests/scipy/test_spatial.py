@@ -100,7 +100,7 @@ def test_points_that_coincide() -> None:
         assert np.all(np.isfinite(found))
 
 
-def test_what_is_refused() -> None:
+def test_unsupported_calls_raise() -> None:
     for f in (
         lambda x: distance.pdist(x[0]),
         lambda x: distance.pdist(x, "jaccard"),

@@ -131,7 +131,7 @@ def test_a_specialization_with_equal_guards_replaces_the_first(depth: int) -> No
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_guards_that_do_not_merge_take_the_place_of_what_was_there(depth: int) -> None:
+def test_guards_that_do_not_merge_replace_the_entry(depth: int) -> None:
     table = table_of()
     guards = [Flag("ROUNDS"), Flag("CLIPS")][:depth]
     insert(table, 1, *guards, Flag("CLIPS"))
@@ -153,7 +153,7 @@ def test_guards_that_merge_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.undo()
 
 
-def test_what_was_used_longest_ago_is_dropped() -> None:
+def test_the_least_recently_used_entry_is_dropped() -> None:
     table = table_of(most=2)
     for value, mode in enumerate(("warn", "raise", "ignore")):
         with np.errstate(over=mode):  # type: ignore[call-overload]
@@ -218,7 +218,7 @@ def interrupted(*_given: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_trim_keeps_what_was_used_last() -> None:
+def test_trim_keeps_the_most_recently_used_entry() -> None:
     table = table_of()
     root = table.root.guard
     answer = root.answer(None)

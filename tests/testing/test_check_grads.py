@@ -40,7 +40,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("case", RIGHT)
 @pytest.mark.parametrize("modes", ["fwd", "rev", ("fwd", "rev")], ids=str)
-def test_what_is_right_passes(case: str, modes: Any) -> None:
+def test_right_derivatives_pass(case: str, modes: Any) -> None:
     f, args = RIGHT[case]
     check_grads(f, args, order=2, modes=modes)
 
@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("mode", ["fwd", "rev"])
-def test_what_is_wrong_is_found(case: str, mode: str) -> None:
+def test_wrong_derivatives_are_found(case: str, mode: str) -> None:
     f, primitive = WRONG[case]
 
     def loss(p: Any) -> Any:
@@ -185,7 +185,7 @@ def test_bad_calls(call: Callable[[], Any], message: str) -> None:
         call()
 
 
-def test_nan_is_what_differences_give_too() -> None:
+def test_nan_agrees_with_nan_of_differences() -> None:
     check_grads(lambda x: x * np.nan, (X,), order=1)
     with pytest.raises(CheckError, match=r"is 1, but .* gives? nan"):
         check_grads(

@@ -62,7 +62,7 @@ RIGHT: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("case", RIGHT)
-def test_what_is_right_passes(case: str) -> None:
+def test_right_rules_pass(case: str) -> None:
     RIGHT[case]()
 
 
@@ -142,7 +142,7 @@ def bound(x: Any, y: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_named(case: str) -> None:
+def test_wrong_rules_are_named(case: str) -> None:
     check, message = WRONG[case]
     with pytest.raises(CheckError, match=message):
         check()

@@ -224,7 +224,7 @@ class Exp(Function):
     (Intermediate, (X,), "second derivative"),
     (Detaches, (X,), "transforms"),
 ], ids=lambda x: x.__name__ if isinstance(x, type) else "")  # fmt: skip
-def test_every_rule_finds_what_it_is_for(function: Any, inputs: Any, rule: str) -> None:
+def test_every_rule_finds_its_defect(function: Any, inputs: Any, rule: str) -> None:
     report = torch.check_function(function, *inputs)
     assert not report and rule in [finding.rule for finding in report], str(report)
     assert len(str(report).splitlines()) >= 3 and f"{function.__name__}: " in str(report)
@@ -238,7 +238,7 @@ def test_every_rule_finds_what_it_is_for(function: Any, inputs: Any, rule: str) 
     (X, X)),
     (TwoOutputs, (X, X, 3)), (InPlace, (X,)), (Exp, (X,)),
 ], ids=lambda x: x.__name__ if isinstance(x, type) else "")  # fmt: skip
-def test_nothing_is_found_in_what_is_right(function: Any, inputs: Any) -> None:
+def test_nothing_is_found_in_right_functions(function: Any, inputs: Any) -> None:
     before = [x._array.copy() for x in inputs if isinstance(x, torch.Tensor)]
     report = torch.check_function(function, *inputs)
     assert report, str(report)
@@ -247,7 +247,7 @@ def test_nothing_is_found_in_what_is_right(function: Any, inputs: Any) -> None:
         np.testing.assert_array_equal(x._array, array)
 
 
-def test_what_cannot_be_checked_is_refused() -> None:
+def test_invalid_functions_raise() -> None:
     with pytest.raises(TypeError, match=r"subclass of autograd\.Function"):
         torch.check_function(torch.sin, X)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="nothing has a derivative"):

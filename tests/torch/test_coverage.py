@@ -37,7 +37,7 @@ def printed(torch: ModuleType, difference: Difference) -> str:
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.what)
-def test_differences_print_what_the_page_shows(difference: Difference) -> None:
+def test_differences_print_the_output_of_the_page(difference: Difference) -> None:
     assert printed(functrace.torch, difference) == difference.here
     assert difference.here != difference.pytorch
 
@@ -47,7 +47,7 @@ def test_differences_concern_names_that_are_here() -> None:
     assert not {name for difference in DIFFERENCES for name in difference.names} - here
 
 
-def test_what_is_absent_has_a_reason_and_nothing_else_has() -> None:
+def test_exactly_the_absent_names_have_a_reason() -> None:
     absent = {f"{area}.{name}" for area, found in coverage().items() for name in found.absent}
     assert not absent - set(reasons()), (
         f"say why in ABSENT of functrace/torch/differences.py, {UPDATE}"

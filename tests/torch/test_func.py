@@ -74,7 +74,7 @@ def test_a_function_that_reads_other_tensors_the_second_time_is_refused() -> Non
     assert MODES.lift is None
 
 
-def test_what_is_raised_leaves_nothing_behind() -> None:
+def test_exceptions_leave_no_state_behind() -> None:
     def broken(x: torch.Tensor) -> torch.Tensor:
         raise KeyError("mine")
 

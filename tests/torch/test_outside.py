@@ -69,7 +69,7 @@ def core(write: Callable[[Any], Any], x: Any) -> None:
 
 @pytest.mark.parametrize("transform", [grad, jvp, vmap, inner, core])
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_a_write_to_what_was_made_outside_raises_and_leaves_it(
+def test_a_write_to_a_tensor_from_outside_raises_and_does_not_change_it(
     transform: Callable[..., None], write: Callable[[Any, Any], object]
 ) -> None:
     keep = torch.zeros(3)
@@ -83,7 +83,7 @@ def test_a_write_to_what_was_made_outside_raises_and_leaves_it(
     assert (keep + 1).sum().item() == 3
 
 
-def test_the_body_of_a_loop_does_not_write_to_what_its_caller_made() -> None:
+def test_the_body_of_a_loop_does_not_write_to_tensors_of_its_caller() -> None:
     def loss(x: Any) -> Any:
         keep = torch.zeros(())
 
@@ -122,7 +122,7 @@ def test_tensors_created_inside_are_writable() -> None:
     assert outside.tolist() == [1, 2, 3]
 
 
-def test_backward_writes_to_what_forward_has_made_and_to_nothing_older() -> None:
+def test_backward_writes_to_tensors_of_forward_and_to_no_older_ones() -> None:
     outside = torch.zeros(3)
 
     class Buffered(torch.autograd.Function):

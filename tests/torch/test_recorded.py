@@ -14,6 +14,6 @@ from tests.peers.torch.harness import differences, recorded, run, scripts
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
-def test_shim_logs_what_was_recorded(script: Path) -> None:
+def test_shim_logs_equal_the_recorded_ones(script: Path) -> None:
     different = differences(recorded(script), run(script, functrace.torch))
     assert not different, f"{script.name}\n{different}"

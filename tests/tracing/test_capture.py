@@ -352,7 +352,7 @@ def test_two_slices_of_one_base_and_a_view_taken_inside() -> None:
         assert x.flags.writeable and train.flags.writeable and test.flags.writeable
 
 
-def test_a_buffer_may_be_reused_whatever_its_size() -> None:
+def test_a_buffer_of_any_size_may_be_reused() -> None:
     for size in SIZES.values():
         buffer = np.zeros(size)
 
@@ -385,7 +385,7 @@ def test_scratch_arrays_of_bodies_are_their_own_business() -> None:
     assert ft.grad(ft.jit(body))(1.0) == expected
 
 
-def test_a_jitted_function_that_writes_into_what_it_reads_through_a_gradient_raises() -> None:
+def test_a_jitted_function_that_writes_into_an_array_read_by_a_gradient_raises() -> None:
     for size in SIZES.values():
         table = np.ones(size)
 
@@ -458,7 +458,7 @@ def test_memory_mapped_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, 2 * mapped)
 
 
-def test_what_outlives_the_call_owns_its_arrays_though_read_only_ones_are_shared() -> None:
+def test_programs_and_pullbacks_own_copies_of_read_only_arrays() -> None:
     for size in SIZES.values():
         x = np.ones(size)
         x.flags.writeable = False

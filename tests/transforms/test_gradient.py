@@ -53,7 +53,7 @@ def test_both_sinks_produce_the_same_gradient(example: Example) -> None:
 
 
 @every
-def test_templates_write_what_rules_write(example: Example) -> None:
+def test_templates_generate_the_programs_of_rules(example: Example) -> None:
     loss = scalar(example)
     assert grad_program(loss.program, loss.active) == grad_program(
         loss.program, loss.active, by_rules=True

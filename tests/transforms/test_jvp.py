@@ -25,7 +25,7 @@ def test_tangents_are_differences(example: Example, by_rules: bool) -> None:
 
 
 @every
-def test_templates_write_what_rules_write(example: Example) -> None:
+def test_templates_generate_the_programs_of_rules(example: Example) -> None:
     by_templates, by_rules = (
         jvp_program(example.program, example.active, by_rules=flag) for flag in (False, True)
     )
@@ -49,7 +49,7 @@ def test_auxiliary_outputs_have_no_tangents() -> None:
     assert_close(ft.evaluate(made, 3.0, 1.0), [9.0, 3.0, 3.0, 6.0])
 
 
-def test_what_depends_on_no_active_input_has_a_tangent_of_zeros() -> None:
+def test_inactive_results_have_a_zero_tangent() -> None:
     made = jvp_program(ft.trace(lambda a, x: (np.sin(a), x))(2.0, X), [False, True])
     assert_close(ft.evaluate(made, 2.0, X, X)[2:], [np.float64(0.0), X])
 
@@ -65,7 +65,7 @@ def test_the_same_program_is_made_once() -> None:
     assert jvp_program(program, [True]) is jvp_program(program, [True])
 
 
-def test_what_has_no_derivative_is_refused() -> None:
+def test_operations_without_a_derivative_raise() -> None:
     made = ft.trace(lambda x: ft.pure_callback(np.sin, x, x))(1.0)
     with pytest.raises(NotDifferentiableError):
         jvp_program(made)

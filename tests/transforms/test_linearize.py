@@ -41,7 +41,7 @@ def test_the_linear_half_is_linear(example: Example) -> None:
     assert_close(ft.tree.leaves(found), [np.asarray(2.0 * a - 0.5 * b)[()] for a, b in pairs])
 
 
-def test_what_passes_straight_through_is_no_residual() -> None:
+def test_forwarded_inputs_are_no_residuals() -> None:
     split = split_program(ft.trace(lambda a, x: (a * x, np.exp(x)))(2.0, X), [False, True])
     assert [word for word, _ in split.sources] == ["input", "output"]
     assert split.active == (True, True)

@@ -49,7 +49,7 @@ def test_cotangents_from_inputs_alone(example: Example) -> None:
     )
 
 
-def test_saved_results_spare_what_made_them() -> None:
+def test_saved_results_are_not_recomputed() -> None:
     program = ft.trace(lambda x: np.exp(np.sin(x)))(X)
     by_input, _ = backward_program(program)
     by_both, saved = backward_program(program, saved=[*program.input_ids, *program.output_ids])

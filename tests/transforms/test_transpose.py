@@ -70,6 +70,6 @@ def test_an_input_that_no_output_depends_on_has_zeros() -> None:
 @pytest.mark.parametrize(
     "f", [np.sin, lambda x: x * x, lambda x: 1.0 / x], ids=["sin", "square", "quotient"]
 )
-def test_what_is_not_linear_is_refused(f: Callable[[Any], Any]) -> None:
+def test_nonlinear_programs_raise(f: Callable[[Any], Any]) -> None:
     with pytest.raises(NotDifferentiableError):
         transpose_program(ft.trace(f)(X))

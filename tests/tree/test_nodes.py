@@ -169,7 +169,7 @@ def test_second_derivatives_and_batches_of_a_class(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_what_is_static_belongs_to_the_signature(kind: Any) -> None:
+def test_static_fields_belong_to_the_signature(kind: Any) -> None:
     calls: list[str] = []
 
     @ft.jit
@@ -216,7 +216,7 @@ def test_a_static_value_without_hash_is_refused(kind: Any, name: Any) -> None:
         ft.jit(lambda p: p.w)(kind(w=W, b=B, name=name))
 
 
-def test_what_a_function_writes_stays_there() -> None:
+def test_writes_to_fields_are_local_to_the_function() -> None:
     def f(p: Any) -> Any:
         p.w = p.w * 2.0
         p.b = 5.0

@@ -107,7 +107,7 @@ def test_warning_names_the_line_inside_wrappers() -> None:
     (warning,) = told(lambda: ft.jit(ft.grad(lambda x: np.sum(x * GENERATOR.normal(size=3))))(X))
 
 
-def test_draws_in_what_is_called() -> None:
+def test_draws_in_called_functions() -> None:
     def outer(x: Any) -> Any:
         return of_global_state(x)
 
@@ -157,7 +157,7 @@ def test_draws_in_objects() -> None:
         assert "is staged" in str(warning.message)
 
 
-def test_draws_in_what_no_name_leads_to() -> None:
+def test_draws_in_functions_found_dynamically() -> None:
     noise = Noise()
 
     def outer(x: Any) -> Any:
@@ -168,7 +168,7 @@ def test_draws_in_what_no_name_leads_to() -> None:
     assert "in what this function calls" in str(warning.message)
 
 
-def test_what_draws_nothing_is_not_warned_of() -> None:
+def test_functions_without_global_draws_do_not_warn() -> None:
     key = ft.random.key(0)
     quiet = [
         lambda x: x + ft.random.normal(key, (3,)),

@@ -110,7 +110,7 @@ RULES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_what_user_functions_return_is_checked() -> None:
+def test_results_of_user_functions_are_checked() -> None:
     wrong = []
     for border, call in (FOREIGN | RULES).items():
         for name, f in RETURNED.items():
@@ -130,7 +130,7 @@ def test_what_user_functions_return_is_checked() -> None:
 
 
 @pytest.mark.parametrize("border", FOREIGN)
-def test_arrays_of_the_declared_kind_are_taken_whatever_their_memory(border: str) -> None:
+def test_results_of_any_memory_layout_are_accepted(border: str) -> None:
     expected = FOREIGN[border](lambda x: np.array(x))
     good: tuple[Callable[[Any], Any], ...] = (
         lambda x: np.array(x).astype(">f8"), lambda x: np.asarray(x)[::-1].copy()[::-1], lambda x: x

@@ -42,7 +42,7 @@ def test_sizes_are_numbers_or_words(words: Any, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("size", ["", "many", "3", "-3 MB", "0 MB", 0, -1, 2.5, None, True, "3 PB"])
-def test_what_is_no_size_is_refused(size: Any) -> None:
+def test_an_invalid_size_raises(size: Any) -> None:
     with pytest.raises(ArgumentError, match="budget"):
         ft.policies.budget(size)
 
@@ -50,7 +50,7 @@ def test_what_is_no_size_is_refused(size: Any) -> None:
 @pytest.mark.full
 @pytest.mark.bits
 @pytest.mark.parametrize("share", [0.7, 0.5, 0.4])
-def test_what_is_measured_is_under_the_budget(share: float) -> None:
+def test_measured_memory_is_within_the_budget(share: float) -> None:
     program = ft.trace(layers)(WEIGHTS, ROWS)
     nbytes = int(share * peak(program))
     bounded = ft.grad(ft.checkpoint(layers, policy=ft.policies.budget(nbytes)))
@@ -108,7 +108,7 @@ def test_derivatives_are_the_same_under_every_transform(f: Any) -> None:
         )
 
 
-def test_inner_policies_and_what_is_printed_stay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inner_policies_and_prints_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
     packed: list[int] = []
 
     def pack(x: Any) -> Any:

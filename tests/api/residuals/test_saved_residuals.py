@@ -62,7 +62,7 @@ def test_rows_of_a_plain_function() -> None:
         assert os.path.basename(source.file) == HERE and source.line == line_of(layer, text), made
 
 
-def test_what_is_listed_is_what_the_pullback_keeps() -> None:
+def test_listed_residuals_are_those_of_the_pullback() -> None:
     # The linear part of a hand-written derivative: cos(x) for sin, and both operands of the
     # product.
     assert {r.aval.shape for r in ft.saved_residuals(lambda x: np.sin(x))(X)} == {(3,)}

@@ -126,7 +126,7 @@ def test_pytrees_and_keywords() -> None:
         places = found
 
 
-def test_what_has_been_donated_raises() -> None:
+def test_uses_of_a_donated_array_raise() -> None:
     p, g = np.ones(3), np.ones(3)
     view = p[:]
     step = ft.jit(sgd, donate_argnums=0)
@@ -147,7 +147,7 @@ def test_what_has_been_donated_raises() -> None:
     np.testing.assert_allclose(q, 0.9)
 
 
-def test_what_cannot_be_donated_raises() -> None:
+def test_donating_views_and_read_only_arrays_raises() -> None:
     step = ft.jit(sgd, donate_argnums=0)
     memory, g = np.ones(6), np.ones(3)
     locked = np.ones(3)

@@ -253,7 +253,7 @@ def test_another_shape_of_the_same_array() -> None:
     same(jitted(1.0), f(1.0))
 
 
-def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_captures_are_retraced_but_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from functrace.executor import compilation
 
     compiled: list[Any] = []
@@ -272,7 +272,7 @@ def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.Monk
     assert len(compiled) == 2  # as a constant, and as an argument
 
 
-def test_what_transforms_make_of_constants_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_derived_constants_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[ReadSnapshot] = []
     monkeypatch.setattr(ReadSnapshot, "changed", lambda reads: compared.append(reads))
     jitted = ft.jit(ft.grad(lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2)))
@@ -353,7 +353,7 @@ def test_writes_while_it_is_staged_raise_as_before() -> None:
         f(1.0)
 
 
-def test_what_the_inner_function_read_concerns_the_outer_one() -> None:
+def test_captures_of_an_inner_jitted_function_invalidate_the_outer_one() -> None:
     held = [np.ones(3)]
     g = ft.jit(lambda x: x * getattr(held, "__getitem__")(0))
     g(X)

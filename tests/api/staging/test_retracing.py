@@ -60,7 +60,9 @@ CALLS: list[
 
 @pytest.mark.parametrize("guards", [False, True], ids=["", "guards"])
 @pytest.mark.parametrize(("first", "second", "told"), CALLS)
-def test_what_differs_is_named(first: Any, second: Any, told: list[str], guards: bool) -> None:
+def test_why_retraced_names_the_difference(
+    first: Any, second: Any, told: list[str], guards: bool
+) -> None:
     jitted = ft.jit(f, static_argnames="n", guards=guards)
     jitted(*first[0], **first[1])
     jitted(*second[0], **second[1])  # here

@@ -181,7 +181,7 @@ def test_many_signatures_in_turn() -> None:
 
 
 @given(st.lists(known, max_size=3))
-def test_every_call_by_position_returns_what_the_first_returned(args: list[Any]) -> None:
+def test_every_positional_call_returns_the_result_of_the_first(args: list[Any]) -> None:
     f = ft.jit(everything)
     first = outcome(f, tuple(args), {})
     assert all(outcome(f, tuple(args), {}) == first for _ in range(3))

@@ -63,7 +63,7 @@ def doubled(x: Any, most: int | None = None) -> Any:
     return np.sum(ft.while_loop(lambda s: s[1] < 5, step, (x, 0), max_steps=most)[0])
 
 
-def test_what_a_while_loop_keeps_is_described() -> None:
+def test_residual_stacks_of_a_while_loop_are_described() -> None:
     (forward, kept), (backward, read) = loops(
         plan(Runner(ft.trace(ft.value_and_grad(doubled))(X)).flat)
     )
@@ -77,7 +77,7 @@ def test_what_a_while_loop_keeps_is_described() -> None:
     ]
 
 
-def test_what_phases_of_one_loop_keep_is_described() -> None:
+def test_residual_stacks_of_a_loop_with_phases_are_described() -> None:
     ((loop, kept),) = loops(plan(ft.trace(ft.grad(doubled))(X)))
     assert loop.asks and loop.hidden == 1 and loop.reverse == (False, True)
     assert [(s.aval, s.phase, s.readers, s.result) for s in kept] == [
@@ -85,7 +85,7 @@ def test_what_phases_of_one_loop_keep_is_described() -> None:
     ]
 
 
-def test_what_a_scan_keeps_is_its_results() -> None:
+def test_stacks_of_a_scan_are_its_results() -> None:
     def f(x: Any) -> Any:
         return ft.scan(lambda c, t: (c * t, (np.exp(c), t)), x, np.arange(4.0))[1]
 

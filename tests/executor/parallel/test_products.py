@@ -382,7 +382,7 @@ def test_products_that_are_read_next_are_not_delayed(monkeypatch: pytest.MonkeyP
 
 @needs_openblas
 @pytest.mark.usefixtures("small")
-def test_what_is_side_by_side_warns_and_raises_as_numpy_does() -> None:
+def test_concurrent_products_warn_and_raise_as_in_numpy() -> None:
     x = np.full((40, 40), 1e200)
 
     def f(x: Any) -> Any:
@@ -536,7 +536,7 @@ def test_an_interruption_is_raised_once_all_threads_have_ended() -> None:
     assert done.is_set()
 
 
-def test_work_inside_of_work_takes_back_what_no_thread_has_begun() -> None:
+def test_nested_work_runs_parts_that_no_thread_has_begun() -> None:
     threads, seen = ThreadPool(3), list[tuple[int, int]]()
 
     def outer(_start: int, _stop: int) -> None:
@@ -547,7 +547,7 @@ def test_work_inside_of_work_takes_back_what_no_thread_has_begun() -> None:
     assert sorted(seen) == sorted(3 * spans)
 
 
-def test_what_work_raises_is_raised_when_all_of_it_has_ended() -> None:
+def test_exceptions_of_work_raise_after_all_parts_have_ended() -> None:
     threads, ended = ThreadPool(4), list[int]()
 
     def work(start: int, _stop: int) -> None:

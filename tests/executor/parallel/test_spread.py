@@ -128,7 +128,7 @@ def test_numbers_and_shapes(count: int, ufunc: np.ufunc, dtype: str) -> None:
         same((compute(*given),), (ufunc(*given),))
 
 
-def test_what_is_not_spread() -> None:
+def test_small_and_multi_result_operations_are_not_spread() -> None:
     large, small = ShapeDtype((SIZE,), np.dtype(float)), ShapeDtype((5,), np.dtype(float))
     assert spread_ufunc(np.add, (small, small)) is None
     assert spread_ufunc(np.modf, (large,)) is None

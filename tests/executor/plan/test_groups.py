@@ -186,7 +186,7 @@ def test_numpys_buffers_are_the_callers_afterwards() -> None:
         np.setbufsize(before)
 
 
-def test_what_is_broadcast_along_rows_is_taken_whole() -> None:
+def test_operands_broadcast_along_rows_are_not_tiled() -> None:
     (names,) = check(lambda x, w: np.tanh(normalized(x) * w + 2.0), ROWS, SCALE)
     assert "reduce_sum" in names
     check(lambda x, w: np.tanh(x * w + x), ROWS, SCALE[None])
@@ -275,7 +275,7 @@ def test_small_arrays_stay_as_they_are() -> None:
     assert groups(planned_of(lambda x: np.exp(np.sin(x)) + x, np.ones(1 << 19)))
 
 
-def test_what_lives_long_is_not_drawn_together() -> None:
+def test_long_lived_values_are_not_fused() -> None:
     """A forward fusion group does not compute values that only the backward part reads."""
 
     def loss(x: Any, w: Any) -> Any:
@@ -324,7 +324,7 @@ def test_error_modes_of_the_caller_apply() -> None:
         )
 
 
-def test_results_stay_what_they_are() -> None:
+def test_results_are_not_overwritten_by_later_calls() -> None:
     x = ROWS.copy()
     with divided(16):
         run = ft.jit(lambda x: (softmax(x), np.tanh(x) * np.sin(x)))

@@ -112,7 +112,7 @@ def test_views_of_every_kind_are_offsets_and_strides(number: int, dtype: type) -
     assert [view for view in made.views.values() if view is not None]
 
 
-def test_what_is_no_static_view_is_none() -> None:
+def test_operations_without_a_static_view_have_none() -> None:
     copied = planned(ft.trace(lambda x: x.T.reshape(120) + 1.0)(X))
     assert [view is None for view in copied.views.values()] == [False, True]
     gathered = planned(ft.trace(lambda x, k: x[k] + x.imag[0])(X, np.array([0, 2])))

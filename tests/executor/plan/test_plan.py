@@ -113,7 +113,7 @@ def assert_owner(plan: Plan, values: dict[int, Any], j: int) -> None:
 
 
 @scalar
-def test_owners_are_what_shares_memory(f: Any) -> None:
+def test_owners_describe_shared_memory(f: Any) -> None:
     for program, x in programs_of(f):
         made = plan(program)
         if not any(step.bodies for step in made.steps):
@@ -121,7 +121,7 @@ def test_owners_are_what_shares_memory(f: Any) -> None:
 
 
 @pytest.mark.parametrize("n", [1 << 14, 1 << 17])
-def test_the_peak_is_what_is_measured(n: int) -> None:
+def test_the_peak_equals_the_measured_one(n: int) -> None:
     def chain(x: Any) -> Any:
         for _ in range(4):
             x = np.tanh(x * 1.5) + np.sin(x)

@@ -334,7 +334,7 @@ def test_leaked_constants_continue_as_concrete_values(maker: str, transform: str
     )  # in later transforms, too
 
 
-def test_a_registry_that_compares_and_drops_what_it_keeps_is_silent(
+def test_comparing_and_dropping_ended_tracers_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As chaospy's: arrays of an earlier transform are keys and entries, compared and dropped in

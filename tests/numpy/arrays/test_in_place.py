@@ -249,7 +249,7 @@ def test_parts_of_complex_arrays_are_views() -> None:
     np.testing.assert_allclose(tangent, _slope(f, x, np.ones(3)), rtol=1e-8)
 
 
-def test_integer_arrays_truncate_what_is_assigned_and_refuse_float_arithmetic() -> None:
+def test_integer_arrays_truncate_assignments_and_refuse_float_arithmetic() -> None:
     def f(n: Any) -> Any:
         n[0] = 2.7
         n[1:] = np.array([-1.5, 3.9])
@@ -270,7 +270,7 @@ def test_integer_arrays_truncate_what_is_assigned_and_refuse_float_arithmetic() 
         ft.vjp(g, n)
 
 
-def test_what_does_not_fit_raises_as_in_numpy() -> None:
+def test_writes_of_wrong_shape_or_out_of_bounds_raise_as_in_numpy() -> None:
     def grows(x: Any) -> Any:
         x += np.ones((2, 3))
         return x
@@ -304,7 +304,7 @@ def test_a_plain_array_cannot_take_a_traced_value() -> None:
         ft.vjp(f, np.ones(3))
 
 
-def test_what_an_inner_transform_writes_into_an_outer_value_cannot_be_used_later() -> None:
+def test_tracers_written_into_outer_values_by_an_inner_transform_leak() -> None:
     def f(x: Any) -> Any:
         y = x * 2.0
 

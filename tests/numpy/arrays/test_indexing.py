@@ -155,7 +155,7 @@ def test_a_slice_with_an_abstract_bound_suggests_arange() -> None:
     )
 
 
-def test_masked_writes_record_a_choice_whatever_the_mask() -> None:
+def test_masked_writes_record_a_select_for_any_mask() -> None:
     def f(x: Any) -> Any:
         y = x * 1.0
         y[x > 0] = 0.0
@@ -184,7 +184,7 @@ def test_elements_that_a_mask_does_not_select_have_no_nan_derivative() -> None:
 # -- at --------------------------------------------------------------------------------------------
 
 
-def test_at_leaves_the_array_alone_and_refuses_what_it_cannot_do() -> None:
+def test_at_does_not_change_the_array_and_refuses_unsupported_updates() -> None:
     def f(x: Any) -> Any:
         y = x.at[0].set(5.0).at[[1, 1]].multiply(2.0)
         return y + x

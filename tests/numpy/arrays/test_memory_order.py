@@ -113,7 +113,7 @@ def _check_layouts(case: Case, expected: list[Any], traced: list[Any], way: str)
 
 @pytest.mark.sampled(48)
 @every
-def test_writes_reach_what_they_reach_in_numpy(case: Case) -> None:
+def test_writes_reach_the_same_elements_as_in_numpy(case: Case) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for args in (case.args, *case.edge):

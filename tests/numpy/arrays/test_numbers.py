@@ -82,7 +82,7 @@ def _problem(expected: Any, got: Any) -> str:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("guards", [False, True], ids=["", "guards"])
 @pytest.mark.parametrize("k", [3, 2.5, -0.5, True, 1 + 2j, -2], ids=repr)
-def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any, guards: bool) -> None:
+def test_a_jitted_number_behaves_as_in_python_and_numpy(k: Any, guards: bool) -> None:
     problems = []
     for expression in _expressions(OF_PYTHON + OF_NUMPY):
         if (

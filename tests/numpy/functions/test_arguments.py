@@ -161,7 +161,7 @@ def test_parts_of_an_array_share_memory_if_they_have_elements_in_common() -> Non
 @pytest.mark.parametrize(
     "run", [lambda f, x: ft.vjp(f, x)[0], lambda f, x: ft.jit(f)(x)], ids=["vjp", "jit"]
 )
-def test_functional_updates_read_what_was_there(run: Callable[..., Any]) -> None:
+def test_functional_updates_read_the_original_values(run: Callable[..., Any]) -> None:
     mask = np.array([True, False, True, True])
     got = run(lambda z: z.at[mask].set(z[::-1][:3]) + z.at[::2].set(z[:2]), Z)
     expected = [Z.copy(), Z.copy()]

@@ -93,7 +93,7 @@ AXES: list[Any] = [
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*COMPILED, *OTHERS])
-def test_an_axis_is_what_numpy_takes_it_for(name: str) -> None:
+def test_axes_are_interpreted_as_in_numpy(name: str) -> None:
     f = COMPILED.get(name) or OTHERS[name]
     taken = 0
     for axis in AXES:

@@ -38,7 +38,7 @@ def by_general_eigenvalues(x: Any) -> Any:
 
 @pytest.mark.parametrize("f", [by_eigenvalues, by_singular_values, by_general_eigenvalues])
 @pytest.mark.parametrize("x", [NEARLY, np.diag([1.0, 1.0, 1.0, 3.0])], ids=["nearly", "exactly"])
-def test_what_equal_values_leave_alone_is_right(f: Any, x: Any) -> None:
+def test_symmetric_functions_of_equal_eigenvalues_are_differentiable(f: Any, x: Any) -> None:
     direction = draw(4, 4, seed=2)
     (expected,) = differences(f, [x], [direction])
     np.testing.assert_allclose(np.sum(ft.grad(f)(x) * direction), expected, rtol=1e-6, atol=1e-7)

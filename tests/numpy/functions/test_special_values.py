@@ -151,7 +151,7 @@ def test_moving_elements_keeps_the_signs_of_zeros() -> None:
         _check(f, x, name)
 
 
-def test_what_is_broadcast_is_read_only_and_dot_takes_out_in_c_order_only() -> None:
+def test_broadcasts_are_read_only_and_dot_needs_out_in_c_order() -> None:
     def write(x: Any) -> Any:
         y = np.broadcast_to(np.sum(x), (3,))
         y[0] = 1.0
@@ -231,7 +231,7 @@ def test_spreads_in_a_dtype(name: str, dtype: str) -> None:
             _check(lambda a: f(a, axis=axis, dtype=dtype), x, (x, axis))
 
 
-def test_a_mask_does_not_broadcast_what_it_masks() -> None:
+def test_a_mask_does_not_broadcast_the_array() -> None:
     mask = np.ones((2, 3), bool)
     for name in ("sum", "prod", "max", "min", "any", "all", "mean", "nansum", "nanmax"):
         f: Any = getattr(np, name)

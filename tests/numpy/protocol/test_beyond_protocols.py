@@ -285,7 +285,7 @@ BY_PROTOCOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", BY_PROTOCOLS)
-def test_what_to_write_instead(name: str) -> None:
+def test_recommended_replacements(name: str) -> None:
     instead, plainly = BY_PROTOCOLS[name]
     for transform in (
         lambda f: lambda x: ft.vjp(f, x)[0],

@@ -80,7 +80,7 @@ def test_errors_of_compiled_code_are_explained() -> None:
         ft.vjp(lambda x: CONVERTING["nditer"](np, x), X)
 
 
-def test_what_depends_on_inputs_by_integers_only_loses_no_derivative() -> None:
+def test_conversions_of_integer_results_lose_no_derivative() -> None:
     def f(x: Any) -> Any:
         n = np.argmax(x) / 2 + np.sum(x > 1.0)
         return x * float(n) * np.asarray(n) * n.item() * np.arange(n)[-1]
@@ -99,7 +99,7 @@ def test_what_depends_on_inputs_by_integers_only_loses_no_derivative() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BEYOND.keys() & CONVERTING.keys()))
-def test_what_no_way_reaches_raises_in_all_of_them(name: str) -> None:
+def test_unsupported_functions_raise_in_the_namespace_and_under_lift(name: str) -> None:
     for namespace, around in ((fnp, lambda f: f), (np, ft.numpy.lift)):
         with pytest.raises((LostGradientError, UnsupportedFunctionError)) as caught:
             ft.vjp(around(lambda x, np=namespace: CONVERTING[name](np, x)), X)
@@ -108,7 +108,7 @@ def test_what_no_way_reaches_raises_in_all_of_them(name: str) -> None:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(CONVERTING.keys() & REACHED.keys()))
-def test_what_is_reached_is_right_in_the_namespace_and_under_lift(name: str) -> None:
+def test_supported_functions_are_right_in_the_namespace_and_under_lift(name: str) -> None:
     plain = lambda x: np.sum(CONVERTING[name](np, x) ** 2)
     lifted = ft.numpy.lift(lambda x: np.sum(CONVERTING[name](np, x) ** 2))
     direction = np.array([0.3, -0.8, 0.5, 0.2])
@@ -282,7 +282,7 @@ def test_broadcast_is_numpys() -> None:
         ft.grad(lambda x: fnp.broadcast(x, a[:2]).size * x[0])(a)
 
 
-def test_fromiter_takes_what_numpy_takes() -> None:
+def test_fromiter_accepts_the_arguments_of_numpy() -> None:
     for iterable, count in (
         (lambda: iter(X), -1),
         (lambda: (x for x in X), 2),

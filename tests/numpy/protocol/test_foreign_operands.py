@@ -188,7 +188,7 @@ def test_operations_are_whose_they_are_in_numpy(kind: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["only __array__", "ufuncs", "ufuncs and operators", "no ufuncs", "priority", "all"]
 )
-def test_what_a_class_can_do_with_traced_values_works_and_keeps_the_derivative(name: str) -> None:
+def test_supported_operations_of_foreign_classes_keep_the_derivative(name: str) -> None:
     kind: Any = dict(_ducks())[name]
     q = kind(HELD)
     for f in (lambda x: x * q, lambda x: q * x, lambda x: x[0] * q):
@@ -212,7 +212,7 @@ def test_namespace_and_lift_dispatch_to_the_same_classes() -> None:
     )
 
 
-def test_a_jitted_number_leaves_operators_to_what_has_them_as_pythons_numbers_do() -> None:
+def test_a_jitted_number_defers_to_reflected_operators_as_python_numbers_do() -> None:
     for kind in ("operators without a priority", "no ufuncs", "ufuncs and operators", "priority"):
         q: Any = dict(_ducks())[kind](HELD)
         assert ft.jit(lambda k, q=q: (k * q).held * 1.0)(2.0).tolist() == (2.0 * q).held.tolist()
@@ -258,7 +258,7 @@ def test_errors_name_the_class_and_the_way_out() -> None:
     )  # the way out
 
 
-def test_pandas_objects_raise_in_operators_and_are_values_to_functions_that_take_them_so() -> None:
+def test_pandas_objects_raise_in_operators_and_are_values_to_some_functions() -> None:
     pd = pytest.importorskip("pandas")
     for q in (
         pd.Series(HELD, index=[1, 0]),

@@ -63,7 +63,7 @@ def test_decorator_and_block() -> None:
         ft.grad(pair)(X)
 
 
-def test_what_is_decorated_is_still_the_function() -> None:
+def test_lift_preserves_name_and_signature() -> None:
     lifted = lift(pair)
     assert (lifted.__name__, lifted.__wrapped__) == ("pair", pair)  # type: ignore[attr-defined]
     assert inspect.signature(lifted) == inspect.signature(pair)
@@ -80,7 +80,7 @@ def test_plain_values_give_plain_results() -> None:
     assert type(f(X)) is np.ndarray
 
 
-def test_it_reaches_what_is_called_and_submodules() -> None:
+def test_lift_applies_to_called_functions_and_submodules() -> None:
     def inner(x: Any) -> Any:
         return la.norm([x[0], x[1]]) + np.linalg.norm([x[0], 1.0]) + np.fft.fft([x[0], 0.0]).real[1]
 
@@ -120,7 +120,7 @@ def test_it_reaches_code_that_is_made_inside() -> None:
         lambda x: np.asarray(memoryview(OUTSIDE))[: len(x)].__iadd__(x),
     ],
 )  # fmt: skip
-def test_what_is_not_reached_raises_and_names_the_ways_out(f: Any) -> None:
+def test_functions_that_lift_does_not_reach_raise_with_a_fix(f: Any) -> None:
     with pytest.raises(LostGradientError, match=r"functrace\.numpy[\s\S]*lift"):
         ft.grad(lift(f))(X)
 
@@ -135,7 +135,7 @@ def _write_into(z: Any, x: Any) -> Any:
     return np.sum(z)
 
 
-def test_what_is_not_reached_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_bound_earlier_can_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIBRARY, "array", fnp.array)
     assert LIBRARY.array([1.0]).dtype == float
     np.testing.assert_allclose(ft.grad(lambda x: np.sum(LIBRARY.array([x[0], 1.0])))(X), [1, 0, 0])
@@ -402,7 +402,7 @@ def test_concretized_integer_tables_are_valid_indices(transform: Any) -> None:
     np.testing.assert_array_equal(transform(f)(X), [2 * X[2], 0.0, 0.0])
 
 
-def test_what_is_memoised_outlives_its_transform() -> None:
+def test_memoized_constants_outlive_their_transform() -> None:
     kept: dict[str, Any] = {}
 
     def table() -> Any:
@@ -420,7 +420,7 @@ def test_what_is_memoised_outlives_its_transform() -> None:
     assert type(np.sum(kept["made"])) is np.float64
 
 
-def test_what_depends_on_an_input_does_not_outlive_its_transform() -> None:
+def test_values_that_depend_on_an_input_do_not_outlive_their_transform() -> None:
     kept: list[Any] = []
 
     @lift

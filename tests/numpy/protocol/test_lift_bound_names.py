@@ -197,12 +197,12 @@ def test_names_of_a_package(library: Any, name: str) -> None:
         ft.grad(lift(lambda x: f(x)))(X)
 
 
-def test_what_is_out_of_reach_raises(library: Any) -> None:
+def test_names_out_of_reach_of_lift_raise(library: Any) -> None:
     with pytest.raises(LostGradientError, match=r"part\.py"):
         ft.grad(lift(library.kept, modules=["a_library"]))(X)
 
 
-def test_a_package_without_traced_values_does_what_it_does_outside(library: Any) -> None:
+def test_a_package_without_tracers_behaves_as_outside_lift(library: Any) -> None:
     f = lift(lambda x: np.sum(x) * library.plain(), modules=["a_library"])
     np.testing.assert_array_equal(ft.grad(f)(X), np.full(3, float(library.plain())))
 
@@ -515,7 +515,7 @@ def test_c_takes_no_number_without_its_derivative_under_vmap() -> None:
             run(X)
 
 
-def test_what_numba_compiles_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numba_functions_are_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     (tmp_path / "with_numba.py").write_text(
         "import math\nfrom math import sqrt\nfrom numpy import array, zeros\nimport numba\n"
@@ -558,7 +558,7 @@ def test_lazy_values_of_a_module_are_left_alone(
         del sys.modules["with_lazy"]
 
 
-def test_what_libraries_are_called_with_is_looked_through_without_their_code() -> None:
+def test_arguments_of_libraries_are_searched_without_running_their_code() -> None:
     class Proxy:
         def __getattribute__(self, name: str) -> Any:
             if name == "__class__":

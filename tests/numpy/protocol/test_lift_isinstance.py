@@ -152,7 +152,7 @@ def test_isinstance_outside_lifted_code_sees_tracers() -> None:
     assert seen == [(False, False)] * 2
 
 
-def test_no_memory_is_read_of_what_counts_as_an_array() -> None:
+def test_memory_of_tracers_that_pass_as_arrays_is_not_read() -> None:
     @lift
     def f(x: Any) -> Any:
         assert isinstance(x, np.ndarray)

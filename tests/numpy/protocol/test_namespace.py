@@ -177,7 +177,7 @@ def test_writing_into_a_captured_array_does_not_change_it() -> None:
     assert not target.any()
 
 
-def test_what_dispatch_cannot_reach_raises_and_names_the_way_out() -> None:
+def test_functions_without_dispatch_raise_with_a_fix() -> None:
     for call in (
         lambda x: np.full_like(np.ones(3), x[0, 0]),
         lambda x: np.array([x[0, 0], 1.0]),

@@ -93,7 +93,7 @@ def test_gradient_and_hessian(name: str) -> None:
     assert type(plain(X)) is type(lifted(X))
 
 
-def test_what_a_library_computes_with_pythons_numbers_raises_until_it_is_named() -> None:
+def test_a_library_that_converts_to_python_numbers_needs_modules() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     f = lambda x: metrics.mean_squared_error(np.ones(4), x)
     with pytest.raises(LostGradientError, match="modules="):
@@ -103,7 +103,7 @@ def test_what_a_library_computes_with_pythons_numbers_raises_until_it_is_named()
     )
 
 
-def test_what_a_library_has_bound_before_raises_and_can_be_named() -> None:
+def test_names_that_a_library_bound_earlier_raise_or_are_passed() -> None:
     sympy = pytest.importorskip("sympy")
     a, b = sympy.symbols("a b")
     matrix = sympy.Matrix([[sympy.sin(a) * b, 1], [a**2, sympy.cos(b)]])

@@ -65,7 +65,7 @@ def test_scripts_log_the_same(script: Path) -> None:
     )
 
 
-def test_modules_do_with_their_hooks_what_they_do_there() -> None:
+def test_module_hooks_behave_as_in_pytorch() -> None:
     assert origin.ask("modules") == origin.module(torch)
 
 

@@ -15,7 +15,7 @@ if torch.__version__.split("+")[0] != VERSION:
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
-def test_shim_logs_what_pytorch_logs(script: Path) -> None:
+def test_shim_logs_equal_pytorchs(script: Path) -> None:
     expected = run(script, torch)
     different = differences(expected, run(script, importlib.import_module("functrace.torch")))
     assert not different, f"{script.name}\n{different}"

@@ -100,7 +100,9 @@ KEPT: tuple[Callable[..., Any], ...] = (
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("keep", KEPT)
-def test_what_hooks_keep_does_not_become_grad(size: int, keep: Callable[..., Any]) -> None:
+def test_gradients_kept_by_hooks_are_not_reused_as_grad(
+    size: int, keep: Callable[..., Any]
+) -> None:
     x = leaf(size)
     kept: list[Any] = []
     x.register_hook(lambda g: kept.append(keep(g)))
@@ -113,7 +115,7 @@ def test_what_hooks_keep_does_not_become_grad(size: int, keep: Callable[..., Any
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_a_user_has_is_left_alone(size: int) -> None:
+def test_tensors_of_the_user_are_not_overwritten(size: int) -> None:
     x = leaf(size)
     kept: list[Any] = []
     given = torch.tensor(np.full(size, 2.0))
@@ -139,7 +141,7 @@ def test_what_a_user_has_is_left_alone(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_hooks_that_keep_what_is_added_to(size: int) -> None:
+def test_hooks_that_keep_partial_sums(size: int) -> None:
     """The gradients of one tensor that arrive one after the other, kept by hooks of nodes on the
     way.
     """

@@ -82,7 +82,7 @@ def test_backward_adds_up_over_threads() -> None:
         assert x.grad is not None and x.grad.tolist() == [40.0] * 3
 
 
-def test_inputs_runs_only_what_leads_there() -> None:
+def test_inputs_runs_only_nodes_on_the_path() -> None:
     ran = []
     a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     x, y = a * 2, b * 3

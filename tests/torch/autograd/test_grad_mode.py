@@ -23,7 +23,7 @@ def test_recording_is_switched_off_so_that_inference_mode_stays() -> None:
     assert not found, "write `MODES.recording = MODES.recording and False`"
 
 
-def test_what_runs_inside_functions_and_passes_is_in_inference_mode() -> None:
+def test_functions_and_backward_passes_run_in_inference_mode() -> None:
     seen: list[bool] = []
 
     class Asking(torch.autograd.Function):

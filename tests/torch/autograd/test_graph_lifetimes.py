@@ -56,7 +56,7 @@ def test_saved_results_make_no_cycle() -> None:
     assert not alive(found)
 
 
-def test_backward_frees_what_nodes_saved() -> None:
+def test_backward_frees_saved_tensors() -> None:
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     z = y * y

@@ -51,7 +51,7 @@ def test_gradients_are_the_same_bit_for_bit(smallest: int, tmp_path: Path) -> No
         assert files(tmp_path) == []
 
 
-def test_files_live_as_long_as_what_is_saved(tmp_path: Path) -> None:
+def test_files_live_as_long_as_saved_tensors(tmp_path: Path) -> None:
     gc.disable()
     try:
         x = torch.tensor(X, requires_grad=True)
@@ -109,7 +109,7 @@ def test_zeros_shrink() -> None:
     assert len(packed.data) * 50 < 100 * 100 * 4
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_invalid_arguments_raise(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no directory"):
         graph.save_on_disk(tmp_path / "none")
     with pytest.raises(ValueError, match="level=0"):

@@ -49,7 +49,7 @@ def test_saved_output_is_an_alias_with_the_node_attached() -> None:
     assert saved.detach().numpy() is y.detach().numpy()
 
 
-def test_what_backward_does_not_need_is_not_saved() -> None:
+def test_only_tensors_that_backward_needs_are_saved() -> None:
     node = (leaf(2.0) * torch.tensor([3.0])).grad_fn
     assert node._saved_self is None
     assert node._saved_other is not None
@@ -100,7 +100,7 @@ def test_freed_tensors_cannot_be_read() -> None:
             read()
 
 
-def test_registered_hooks_replace_what_is_kept(no_collector: None) -> None:
+def test_registered_hooks_replace_the_saved_tensor(no_collector: None) -> None:
     x = leaf(1.0, 2.0)
     y = x.exp()
     original = memory(y)

@@ -62,7 +62,7 @@ def test_each_saved_field_is_packed_once() -> None:
     assert calls == ["pack", "pack"]
 
 
-def test_gradient_is_that_of_what_unpack_returns() -> None:
+def test_gradient_is_that_of_the_unpacked_values() -> None:
     x = leaf(1.0, 2.0)
     with saved_tensors_hooks(
         lambda t: t.detach().numpy() + 3.0, lambda a: torch.tensor(a.tolist())
@@ -227,7 +227,7 @@ def test_packed_values_are_freed_with_the_graph_and_in_backward(no_collector: No
         boxes.clear()
 
 
-def test_halved_precision_halves_what_is_kept() -> None:
+def test_halved_precision_halves_saved_memory() -> None:
     kept: list[int] = []
     x = torch.ones(64, 64, requires_grad=True)
 

@@ -218,7 +218,7 @@ def test_a_gradient_of_a_tensor_outside_raises() -> None:
     assert w.grad is None
 
 
-def test_what_was_saved_and_overwritten_is_refused() -> None:
+def test_overwritten_saved_tensors_raise() -> None:
     class Saves(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -314,7 +314,7 @@ def test_the_reentrant_checkpoint_recomputes_under_transforms() -> None:
     np.testing.assert_allclose(np.diag(ft.hessian(f)(x)), 2 * np.cos(x) - np.sin(x) * x)
 
 
-def test_functional_transforms_refuse_what_they_refuse_in_pytorch() -> None:
+def test_functional_transforms_raise_as_in_pytorch() -> None:
     x = torch.ones(2)
     with pytest.raises(RuntimeError, match="inside a functorch transform"):
         torch.func.grad(lambda x: (x * x).sum().backward())(x)

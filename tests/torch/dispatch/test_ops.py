@@ -93,7 +93,7 @@ def test_in_place_overloads_write() -> None:
     assert aten.sin.out(x * 0, out=x) is x and x.tolist() == [0.0, 0.0]
 
 
-def test_what_there_is_not_raises() -> None:
+def test_missing_operations_raise() -> None:
     """Names, overloads, and functions that the shim does not have."""
     with pytest.raises(AttributeError, match="has no overload name 'nope'"):
         _ = aten.sin.nope

@@ -24,7 +24,7 @@ MOVING = (
 
 @pytest.mark.parametrize("expression", MOVING)
 @pytest.mark.parametrize("part", ["x", "x.t()", "x[1:]", "x.detach()", "x[:, :-1]"])
-def test_what_moves_elements_is_not_computed_into_its_operand(expression: str, part: str) -> None:
+def test_out_that_overlaps_a_moved_operand_raises(expression: str, part: str) -> None:
     x = torch.tensor(np.arange(9.0).reshape(3, 3))
     names = {
         "torch": torch,
@@ -47,7 +47,7 @@ def test_overlapping_out_columns_raise(name: str) -> None:
     assert x[:, 1].tolist() == [0.0, -3.0, -6.0]
 
 
-def test_what_is_resized_does_not_reach_into_an_operand() -> None:
+def test_resizing_out_over_an_operand_raises() -> None:
     x = torch.tensor(np.arange(9.0).reshape(3, 3))
     for part in (x[:0], x[0, 1:1], x[1:, :0]):
         with pytest.raises(RuntimeError, match=r"Please clone\(\) the tensor"):
