@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
-from functrace.torch.functions.creation import DeviceLike, Layout
 from functrace.torch.functions.elementwise import Dtype
+from functrace.torch.functions.factories import DeviceLike, Layout
 from functrace.torch.functions.reductions import Dims
 from functrace.torch.random import Generator
 from functrace.torch.tensors.copying import Rebuild

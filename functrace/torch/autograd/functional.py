@@ -19,7 +19,7 @@ from functrace.torch.autograd.engine import grad
 from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from functrace.torch.autograd.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from functrace.torch.func import vmap
-from functrace.torch.functions.creation import eye, ones_like, zeros, zeros_like
+from functrace.torch.functions.factories import eye, ones_like, zeros, zeros_like
 from functrace.torch.functions.picking import movedim
 from functrace.torch.functions.shaping import reshape, stack
 from functrace.torch.tensors.size import Size

@@ -12,6 +12,7 @@ from functrace.torch.dispatch.rows import FUNCTIONAL, TENSOR, TORCH, entries
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     creation,
+    factories,
     in_place,
     losses,
     methods,
@@ -30,7 +31,7 @@ TABLES = tuple(
     module.ROWS
     for module in (
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
-        methods, printing, creation,
+        methods, printing, creation, factories,
         random, losses, scattering, copying,
     )
 )  # fmt: skip

@@ -103,7 +103,7 @@ def typename(obj: object) -> str:
     type.
 
     Example:
-        >>> from functrace.torch.functions.creation import ones
+        >>> from functrace.torch.functions.factories import ones
         >>> typename(ones(2)), typename(typename), typename(3)
         ('torch.FloatTensor', 'torch.functions.constants.typename', 'int')
     """

@@ -1,11 +1,11 @@
-"""Factories: tensors from numbers, arrays, shapes and random numbers.
+"""Tensors from data: numbers, lists, arrays and traced values. (Factories of shapes: factories.py.)
 
 Layer: 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,94 +18,27 @@ from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import check_fits
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn, warn_once
-from functrace.torch.functions.elementwise import shape_of, tensors_only
+from functrace.torch.functions.elementwise import tensors_only
+from functrace.torch.functions.factories import dtype_of_kinds, leaf
 from functrace.torch.functions.shaping import sizes
-from functrace.torch.random import generator as running
 from functrace.torch.tensors.device import CPU, DeviceLike, check_device
 from functrace.torch.tensors.dtypes import (
     DTYPES,
     DtypeLike,
-    default_complex,
-    default_float,
     numpy_dtype,
 )
-from functrace.torch.tensors.formats import check_place, contiguous_format, strided
-from functrace.torch.tensors.formats import layout as Layout
-from functrace.torch.tensors.orders import copied, laid
-from functrace.torch.tensors.tensor import Tensor, fresh, is_expanded, is_size
+from functrace.torch.tensors.formats import strided
+from functrace.torch.tensors.orders import copied
+from functrace.torch.tensors.tensor import Tensor, fresh, is_size
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = FunctionTable()
 
 
-def _leaf(array: Array, requires_grad: bool) -> Tensor:
-    if requires_grad and array.dtype.kind not in "fc":
-        raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
-    made = fresh(array)
-    return made.requires_grad_() if requires_grad else made
-
-
-def _seen(factory: Callable[..., Tensor], args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    """Forward a factory to the dispatch modes: on the CPU, with ``requires_grad`` set afterwards.
-
-    Args:
-        factory: the function.
-        args: the positional arguments of its operation.
-        given: its options, by name, among other names.
-    """
-    options = {
-        name: given[name]
-        for name in ("generator", "dtype", "layout", "memory_format")
-        if given.get(name) is not None
-    }
-    kwargs: dict[str, Any] = {
-        name: value for name, value in options.items() if name != "memory_format"
-    }
-    if "dtype" in kwargs:
-        kwargs["dtype"] = DTYPES[numpy_dtype(kwargs["dtype"])]
-    if given["device"] is not None or not isinstance(args[0], Tensor):
-        kwargs["device"] = CPU
-    kwargs["pin_memory"] = False
-    if "memory_format" in options:
-        kwargs["memory_format"] = options["memory_format"]
-    assert MODES.dispatch is not None
-    made = MODES.dispatch.make(factory.__name__, args, kwargs, lambda: factory(*args, **options))
-    return made.requires_grad_() if given["requires_grad"] else made
-
-
 def _lifted(made: Tensor) -> Any:
     """Return a tensor of data as dispatch modes return it."""
     return made if MODES.dispatch is None else MODES.dispatch.lift(made)
-
-
-def _dtype(dtype: DtypeLike | None) -> np.dtype[Any]:
-    return default_float() if dtype is None else numpy_dtype(dtype)
-
-
-def _size(name: str, size: Sequence[Any]) -> tuple[int, ...]:
-    """Return the sizes passed to a factory.
-
-    Raises:
-        TypeError: if they are no integers.
-        RuntimeError: if one is negative.
-    """
-    if not size:
-        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
-    first = size[0]
-    if isinstance(first, bool):
-        raise TypeError(errors.must_be(name, "size", 0, "tuple of ints", "bool"))
-    if len(size) > 1 and isinstance(first, (tuple, list)):
-        raise TypeError(f"{name}() takes 1 positional argument but {len(size)} were given")
-    try:
-        found = sizes(size)
-    except TypeError:
-        raise TypeError(
-            errors.must_be(name, "size", 0, "tuple of ints", type(first).__name__)
-        ) from None
-    if any(n < 0 for n in found):
-        raise RuntimeError(f"{name}: Dimension size must be non-negative.")
-    return found
 
 
 # -- from data -------------------------------------------------------------------------------------
@@ -131,8 +64,8 @@ def tensor(
         warn(errors.COPY_OF_TENSOR)
     array = _array_of(data, dtype)
     if MODES.dispatch is None:
-        return _leaf(array, requires_grad)
-    made = _lifted(_leaf(array, False))
+        return leaf(array, requires_grad)
+    made = _lifted(leaf(array, False))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -153,7 +86,7 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
         return copied(np.asarray(data), data.dtype if dtype is None else numpy_dtype(dtype))
     found: set[Any] = set()
     plain = _plain(data, found)
-    wanted = _inferred(found) if dtype is None else numpy_dtype(dtype)
+    wanted = dtype_of_kinds(found) if dtype is None else numpy_dtype(dtype)
     array = np.array(plain)
     if array.dtype.kind in "uO" and int in found:
         raise ValueError(errors.INTEGER_OVERFLOW)
@@ -173,28 +106,6 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
 
 
 _NUMBERS = frozenset({bool, int, float, complex})
-
-
-def _inferred(found: set[Any]) -> np.dtype[Any]:
-    """The dtype of numbers of these types and dtypes: Python floats are weak among floats."""
-    kinds = {
-        complex: default_complex(),
-        float: default_float(),
-        int: np.dtype(np.int64),
-        bool: np.dtype(np.bool_),
-    }
-    dtypes = [kinds.get(kind, kind) for kind in found]
-    if not dtypes:
-        return default_float()
-    result = dtypes[0]
-    for d in dtypes[1:]:
-        high = max(result, d, key=lambda d: "buifc".index(d.kind))
-        result = (
-            np.promote_types(result, d)
-            if result.kind == d.kind or np.float64 in (result, d)
-            else high
-        )
-    return result
 
 
 def _plain(data: Any, found: set[Any], depth: int = 0) -> Any:
@@ -355,425 +266,6 @@ def from_numpy(array: Array) -> Tensor:
     return _lifted(fresh(array))
 
 
-@ROWS.function("function")
-def scalar_tensor(
-    s: complex,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return a 0-d tensor of a number."""
-    check_place("scalar_tensor", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(scalar_tensor, (s,), locals())
-    return full(
-        (),
-        s,
-        dtype=default_float() if dtype is None else dtype,
-        requires_grad=requires_grad,
-    )
-
-
-# -- of a shape ------------------------------------------------------------------------------------
-
-
-@ROWS.function("function")
-def zeros(
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return zeros."""
-    check_place("zeros", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(zeros, (list(_size("zeros", size)),), locals())
-    return _leaf(np.zeros(_size("zeros", size), _dtype(dtype)), requires_grad)
-
-
-@ROWS.function("function")
-def ones(
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return ones."""
-    check_place("ones", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(ones, (list(_size("ones", size)),), locals())
-    return _leaf(np.ones(_size("ones", size), _dtype(dtype)), requires_grad)
-
-
-@ROWS.function("function")
-def empty(
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return an uninitialized tensor."""
-    check_place("empty", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(empty, (list(_size("empty", size or ((),))),), locals())
-    return _leaf(np.empty(_size("empty", size or ((),)), _dtype(dtype)), requires_grad)
-
-
-@ROWS.function("function")
-def empty_strided(
-    size: Sequence[int],
-    stride: Sequence[int],
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return an uninitialized tensor with these strides."""
-    check_place("empty_strided", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(empty_strided, (list(size), list(stride)), locals())
-    shape, kind = _size("empty_strided", (tuple(size),)), _dtype(dtype)
-    needed = (
-        1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-        if 0 not in shape
-        else 0
-    )
-    steps = [step * kind.itemsize for step in stride]
-    return _leaf(
-        np.lib.stride_tricks.as_strided(np.empty(needed, kind), shape, steps), requires_grad
-    )
-
-
-@ROWS.function("function")
-def full(
-    size: Sequence[int],
-    fill_value: Any,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return a tensor filled with a number, whose type determines the dtype."""
-    check_place("full", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(full, (list(size), fill_value), locals())
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(errors.must_be("full", "size", 0, "tuple of ints", type(size).__name__))
-    return _leaf(_filled("full", _size("full", (size,)), fill_value, dtype), requires_grad)
-
-
-def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | None) -> Any:
-    number = number_of(
-        value.item() if isinstance(value, Tensor) and value._array.ndim == 0 else value
-    )
-    if type(number) not in (bool, int, float, complex):
-        raise TypeError(errors.must_be(name, "fill_value", 1, "Number", type(value).__name__))
-    wanted = _inferred({type(number)}) if dtype is None else numpy_dtype(dtype)
-    check_fits(number, wanted)
-    return np.full(
-        shape, np.asarray(number if wanted.kind in "cb" else number.real).astype(wanted), wanted
-    )
-
-
-@ROWS.function("function")
-def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return ones on the diagonal."""
-    check_place("eye", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(eye, (n,) if m is None else (n, m), locals())
-    for name, size in (("n", n), ("m", m)):
-        if size is not None and size < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    return _leaf(np.eye(n, m, dtype=_dtype(dtype)), requires_grad)
-
-
-@ROWS.function("function")
-def arange(
-    start: Any = None,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return equally spaced numbers, without the end: ``arange(end)``, ``arange(start, end,
-    step)``.
-    """
-    check_place("arange", device, layout, pin_memory)
-    bounds = (0, start, step) if end is None else (0 if start is None else start, end, step)
-    plain = [number_of(x.item() if isinstance(x, Tensor) else x) for x in bounds]
-    for value in plain:
-        if type(value) not in (bool, int, float):
-            raise TypeError(errors.must_be("arange", "end", 0, "Number", type(value).__name__))
-    low, high, by = plain
-    if MODES.dispatch is not None:
-        return _seen(
-            arange,
-            (high,)
-            if end is None
-            else (low, high)
-            if by == 1 and type(by) is int
-            else (low, high, by),
-            locals(),
-        )
-    if by == 0:
-        raise RuntimeError(errors.ARANGE_STEP)
-    if (high - low) * by < 0:
-        raise RuntimeError(errors.ARANGE_SIGN)
-    array = np.arange(low, high, by)
-    wanted = default_float() if array.dtype.kind == "f" else np.dtype(np.int64)
-    return _leaf(array.astype(wanted if dtype is None else numpy_dtype(dtype)), requires_grad)
-
-
-@ROWS.function("function")
-def linspace(
-    start: float,
-    end: float,
-    steps: int,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return ``steps`` equally spaced numbers, with both ends."""
-    check_place("linspace", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(linspace, (start, end, steps), locals())
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    return _leaf(
-        np.linspace(number_of(start), number_of(end), steps).astype(_dtype(dtype)), requires_grad
-    )
-
-
-@ROWS.function("function")
-def logspace(
-    start: float,
-    end: float,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return ``steps`` powers of ``base``, with equally spaced exponents."""
-    check_place("logspace", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(logspace, (start, end, steps), locals())
-    return _leaf(np.logspace(start, end, steps, base=base).astype(_dtype(dtype)), requires_grad)
-
-
-# -- like another tensor ---------------------------------------------------------------------------
-
-
-def _like(
-    name: str,
-    input: Tensor,
-    dtype: DtypeLike | None,
-    device: DeviceLike | None,
-    layout: Layout | None,
-    pin_memory: bool | None,
-) -> np.dtype[Any]:
-    check_place(name, device, layout, pin_memory)
-    tensors_only(name, input=input)
-    return input._array.dtype if dtype is None else numpy_dtype(dtype)
-
-
-def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format: Any) -> Array:
-    """Return an array filled with a number, in the memory layout of a tensor unless the format is
-    contiguous.
-    """
-    array = input._array
-    if isinstance(array, Tracer) or memory_format is contiguous_format:
-        return np.full(array.shape, value, dtype)
-    if is_expanded(array):
-        return laid(np.full(array.shape, value, dtype), [array])
-    return np.full_like(array, value, dtype)
-
-
-def _lying_like(input: Tensor, made: Tensor, memory_format: Any) -> Tensor:
-    """Give a new tensor the memory layout of another one."""
-    if isinstance(input._array, np.ndarray) and memory_format is not contiguous_format:
-        made._array = laid(made._array, [input._array])
-    return made
-
-
-@ROWS.function("function")
-def zeros_like(
-    input: Tensor,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return zeros of a tensor's shape and dtype."""
-    kind = _like("zeros_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(zeros_like, (input,), locals())
-    return _leaf(_filled_like(input, 0, kind, memory_format), requires_grad)
-
-
-@ROWS.function("function")
-def ones_like(
-    input: Tensor,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return ones of a tensor's shape and dtype."""
-    kind = _like("ones_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(ones_like, (input,), locals())
-    return _leaf(_filled_like(input, 1, kind, memory_format), requires_grad)
-
-
-@ROWS.function("function")
-def empty_like(
-    input: Tensor,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return an uninitialized tensor of another one's shape and dtype."""
-    kind = _like("empty_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(empty_like, (input,), locals())
-    return _leaf(_filled_like(input, 0, kind, memory_format), requires_grad)
-
-
-@ROWS.function("function")
-def full_like(
-    input: Tensor,
-    fill_value: Any,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return a tensor of another one's shape and dtype, filled with a number."""
-    kind = _like("full_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(full_like, (input, fill_value), locals())
-    value = _filled("full_like", (), fill_value, kind)
-    return _leaf(_filled_like(input, value, kind, memory_format), requires_grad)
-
-
-@ROWS.function("method")
-def new_zeros(
-    self: Tensor,
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return zeros of this dtype."""
-    check_place("new_zeros", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(new_zeros, (self, list(_size("new_zeros", size))), locals())
-    return zeros(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
-
-
-@ROWS.function("method")
-def new_ones(
-    self: Tensor,
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return ones of this dtype."""
-    check_place("new_ones", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(new_ones, (self, list(_size("new_ones", size))), locals())
-    return ones(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
-
-
-@ROWS.function("method")
-def new_empty(
-    self: Tensor,
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return an uninitialized tensor of this dtype."""
-    check_place("new_empty", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(new_empty, (self, list(_size("new_empty", size))), locals())
-    return empty(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
-
-
-@ROWS.function("method")
-def new_full(
-    self: Tensor,
-    size: Sequence[int],
-    fill_value: Any,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return a tensor of this dtype, filled with a number."""
-    check_place("new_full", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(new_full, (self, list(size), fill_value), locals())
-    kind = self.dtype if dtype is None else dtype
-    return full(size, fill_value, dtype=kind, requires_grad=requires_grad)
-
-
 @ROWS.function("method")
 def new_tensor(
     self: Tensor,
@@ -824,180 +316,6 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
             "empty", (list(shape),), kwargs, lambda: fresh(np.zeros(shape, dtype))
         )
     return fresh(np.zeros(shape, dtype))
-
-
-# -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------
-
-
-def _of_floats(kernel: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype.kind not in "fc":
-        raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
-    return dtype
-
-
-def _drawn(draw: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "c":
-        return (draw(shape) + 1j * draw(shape)).astype(dtype)
-    return np.asarray(draw(shape)).astype(dtype)
-
-
-@ROWS.function("function")
-def rand(
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    generator: Any = None,
-) -> Tensor:
-    """Return uniform random numbers in [0, 1)."""
-    check_place("rand", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(rand, (list(_size("rand", size)),), locals())
-    kind = _of_floats("check_uniform_bounds", _dtype(dtype))
-    return _leaf(_drawn((generator or running()).random, _size("rand", size), kind), requires_grad)
-
-
-@ROWS.function("function")
-def randn(
-    *size: int | Sequence[int],
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    generator: Any = None,
-) -> Tensor:
-    """Return standard normal random numbers."""
-    check_place("randn", device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(randn, (list(_size("randn", size)),), locals())
-    kind = _of_floats("normal_kernel_cpu", _dtype(dtype))
-    array = _drawn((generator or running()).standard_normal, _size("randn", size), kind)
-    return _leaf(array / kind.type(np.sqrt(2)) if kind.kind == "c" else array, requires_grad)
-
-
-@ROWS.function("function")
-def randint(
-    *bounds_and_size: Any,
-    low: int = 0,
-    high: int | None = None,
-    size: Sequence[int] | None = None,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    generator: Any = None,
-) -> Tensor:
-    """Return random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
-    check_place("randint", device, layout, pin_memory)
-    given = list(bounds_and_size)
-    if size is None:
-        size = given.pop() if given else None
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(errors.must_be("randint", "size", 1, "tuple of ints", type(size).__name__))
-    if len(given) == 2:
-        low, high = given
-    elif given:
-        high = given[0]
-    assert high is not None, "randint() needs a bound"
-    if MODES.dispatch is not None:
-        return _seen(
-            randint,
-            (high, list(size)) if low == 0 and len(given) < 2 else (low, high, list(size)),
-            locals(),
-        )
-    if low >= high:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
-    kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
-    return _leaf(
-        (generator or running()).integers(low, high, _size("randint", (size,))).astype(kind),
-        requires_grad,
-    )
-
-
-@ROWS.function("function")
-def randperm(
-    n: int,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    generator: Any = None,
-) -> Tensor:
-    """Return the integers below ``n`` in random order."""
-    check_place("randperm", device, layout, pin_memory)
-    _size("randperm", (n,))
-    if MODES.dispatch is not None:
-        return _seen(randperm, (n,), locals())
-    kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
-    return _leaf((generator or running()).permutation(n).astype(kind), requires_grad)
-
-
-@ROWS.function("function")
-def randn_like(
-    input: Tensor,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return standard normal random numbers in a tensor's shape and dtype."""
-    kind = _like("randn_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(randn_like, (input,), locals())
-    return _lying_like(
-        input, randn(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format
-    )
-
-
-@ROWS.function("function")
-def rand_like(
-    input: Tensor,
-    *,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return uniform random numbers in [0, 1), in a tensor's shape and dtype."""
-    kind = _like("rand_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(rand_like, (input,), locals())
-    return _lying_like(
-        input, rand(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format
-    )
-
-
-@ROWS.function("function")
-def randint_like(
-    input: Tensor,
-    *bounds: int,
-    dtype: DtypeLike | None = None,
-    device: DeviceLike | None = None,
-    layout: Layout | None = None,
-    pin_memory: bool | None = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``,
-    ``randint_like(x, low, high)``.
-    """
-    kind = _like("randint_like", input, dtype, device, layout, pin_memory)
-    if MODES.dispatch is not None:
-        return _seen(randint_like, (input, *bounds), locals())
-    return randint(*bounds, shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
 # -- comparing whole tensors -----------------------------------------------------------------------
