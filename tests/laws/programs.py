@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.laws.held import chains, choices, fits, loops
+from tests.laws.sub_programs import chains, choices, fits, loops
 
 Shape = tuple[int, ...]
 

@@ -17,7 +17,7 @@ from functrace.executor.plan.planner import Plan, plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.structures import Branch, Loop, Stack
 from functrace.tracing.evaluate import evaluate_program
-from tests.executor.codegen.test_loops_in_line import drawn, example, same
+from tests.executor.codegen.test_inlined_loops import drawn, example, same
 from tests.executor.toy_backend import Closures
 
 pytestmark = pytest.mark.bits

@@ -20,7 +20,7 @@ from functrace.executor.plan.planner import Plan, Step, plan, planned
 from functrace.ir.structures import FusionGroup
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program
-from tests.executor.codegen.test_loops_in_line import drawn, example, same
+from tests.executor.codegen.test_inlined_loops import drawn, example, same
 from tests.executor.toy_backend import Closures
 from tests.laws.programs import Recipe, programs, seeds
 

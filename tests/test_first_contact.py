@@ -139,7 +139,7 @@ def test_errors_inside_a_library_name_the_users_line() -> None:
     ):
         with pytest.raises(FunctraceError) as caught:
             ft.grad(f)(1.0)
-        assert "test_first_meeting.py" in str(caught.value) and "scipy." in str(caught.value)
+        assert "test_first_contact.py" in str(caught.value) and "scipy." in str(caught.value)
 
 
 # -- mistakes --------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_errors_inside_a_library_name_the_users_line() -> None:
 )
 def test_wrong_calls_of_transforms_suggest_the_right_one(run: Any, what: str, fix: str) -> None:
     with pytest.raises(
-        ArgumentError, match=rf"{what}(.|\n)*test_first_meeting\.py(.|\n)*fix: (.|\n)*{fix}"
+        ArgumentError, match=rf"{what}(.|\n)*test_first_contact\.py(.|\n)*fix: (.|\n)*{fix}"
     ):
         run()
 

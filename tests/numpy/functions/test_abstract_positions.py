@@ -90,7 +90,7 @@ def test_an_abstract_number_of_positions_raises() -> None:
         lambda: ft.jit(np.delete)(a, a > 1),
         lambda: ft.jit(lambda a, k: np.insert(a, k, 1.0))(a, a > 1),
     ):
-        with pytest.raises(ConcretizationError, match=r"test_unknown_places\.py"):
+        with pytest.raises(ConcretizationError, match=r"test_abstract_positions\.py"):
             call()
 
 
