@@ -132,7 +132,7 @@ def _attributes(kind: type) -> dict[str, Callable[[Any], Any]]:
     """Every attribute, and every method called with arguments that suit it."""
     found: dict[str, Callable[[Any], Any]] = dict(_OPERATORS)
     for name in sorted({*dir(np.ndarray), *dir(kind)} - _LEFT_OUT):
-        if name.startswith("_") and not name.startswith("__"):
+        if name.startswith(("_", "ft_")) and not name.startswith("__"):
             continue
 
         def use(k: Any, name: str = name) -> Any:
