@@ -1,18 +1,20 @@
 """Settings of the whole test suite: which tests a run takes, and how many examples a law draws.
 
-==================================  ==========================================  ========
-command                             takes                                       examples
-==================================  ==========================================  ========
-``pytest -m quick``                 the folders in ``QUICK``, a case per row    3
-``pytest``                          all but ``full``: samples of large grids    10
-``pytest -m "full or draws"``       the rest, and the laws once more            40
-``pytest -m ""``                    everything                                  40
-==================================  ==========================================  ========
+===============================================  ===================================  ========
+command                                          takes                                examples
+===============================================  ===================================  ========
+``pytest -m quick``                              folders in ``QUICK``, a case per     3
+                                                 row
+``pytest``                                       all but ``full``: samples of grids   10
+``pytest -m "(full or draws) and not release"``  larger samples, and laws once more   40
+``pytest -m ""``                                 everything; before a release         40
+===============================================  ===================================  ========
 
-A test of many parameters says how many of them the default run takes; the others are ``full``::
+A test of many parameters says how many of them the default run takes; the others are ``full``. Of
+these, CI takes `CI_SHARE` times as many as the default run; what is left is marked ``release``::
 
-    @pytest.mark.sampled(8)            # one in 8
-    @pytest.mark.sampled(per="name")   # one for each value of the parameter `name`
+    @pytest.mark.sampled(8)            # one in 8; in CI one in 2
+    @pytest.mark.sampled(per="name")   # one for each value of the parameter `name`; in CI all
 
 The choice depends on the parameters' ids only, so it is the same in every process. A quick run
 takes one.
@@ -35,6 +37,8 @@ TESTS = Path(__file__).parent
 QUICK = ("ir", "tracing", "transforms", "laws")
 """Folders whose tests are quick; in ``ALSO_QUICK``, those that are marked by hand."""
 ALSO_QUICK = ("test_cases.py",)
+CI_SHARE = 4
+"""Size of CI's sample of a grid, in default samples."""
 EXAMPLES = {"quick": 3, "not full": 10}
 """Number of examples per law, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""
 
@@ -73,7 +77,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark ``full``, ``quick`` and ``draws``, by which pytest selects afterwards."""
+    """Mark ``full``, ``release``, ``quick`` and ``draws``, by which pytest selects afterwards."""
     groups: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
         if is_marked(item, "sampled") and not is_marked(item, "full"):
@@ -83,7 +87,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = group[:1] if config.option.markexpr == "quick" else sample(group)
         for item in set(group).difference(kept):
             item.add_marker(pytest.mark.full)
+        for item in set(group).difference(kept, sample(group, CI_SHARE)):
+            item.add_marker(pytest.mark.release)
     for item in items:
+        if is_marked(item, "release"):
+            item.add_marker(pytest.mark.full)
         if item.path.relative_to(TESTS).parts[0] in QUICK:
             item.add_marker(pytest.mark.quick)
         if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
@@ -96,14 +104,18 @@ def is_marked(item: pytest.Item, name: str) -> bool:
     return item.get_closest_marker(name) is not None
 
 
-def sample(group: list[pytest.Function]) -> list[pytest.Function]:
-    """The items of one test function that stay in the default run, as its marker ``sampled`` says."""
+def sample(group: list[pytest.Function], share: int = 1) -> list[pytest.Function]:
+    """Return the items of one test function in a run, as its marker ``sampled`` says; ``share``
+    times as many as in the default run.
+    """
     marker = group[0].get_closest_marker("sampled")
     assert marker is not None
     ordered = sorted(group, key=lambda item: zlib.crc32(item.callspec.id.encode()))
     if marker.args:
         (interval,) = marker.args
-        return ordered[: -(-len(group) // interval)]
+        return ordered[: -(-share * len(group) // interval)]
+    if share > 1:
+        return group
     first = {item.callspec.indices[marker.kwargs["per"]]: item for item in reversed(ordered)}
     return list(first.values())
 

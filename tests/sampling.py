@@ -37,3 +37,8 @@ def first_of_each(values: Iterable[Any], row: Callable[[Any], Hashable]) -> list
         found.append(pytest.param(value, marks=pytest.mark.full) if row(value) in rows else value)
         rows.add(row(value))
     return found
+
+
+def on_release(*values: Any) -> list[Any]:
+    """Mark parameters for which CI has no time."""
+    return [pytest.param(value, marks=pytest.mark.release) for value in values]

@@ -17,6 +17,7 @@ import functrace as ft
 from functrace.errors import ArgumentError, LeakedTracerError
 from functrace.passes import inline_calls
 from tests.compositions.functions import BATCH, SCALAR, V, W, X, jacobian_by_differences, vector
+from tests.sampling import on_release
 
 # -- the same values and derivatives, bit for bit --------------------------------------------------
 
@@ -463,9 +464,7 @@ def peak(run: Callable[[], Any]) -> float:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "differentiate", [ft.grad, ft.value_and_grad, pull_once], ids=["grad", "value_and_grad", "vjp"]
-)
+@pytest.mark.parametrize("differentiate", [ft.grad, *on_release(ft.value_and_grad, pull_once)])
 def test_residuals_are_released_at_their_last_use(differentiate: Any) -> None:
     h = np.random.default_rng(1).normal(size=(ROWS, COLUMNS))
     plain, checkpointed = differentiate(chain(lambda f: f)), differentiate(chain(ft.checkpoint))

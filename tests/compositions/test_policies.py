@@ -30,6 +30,7 @@ from tests.compositions.test_checkpoint import (
     scanned,
     total,
 )
+from tests.sampling import on_release
 
 everywhere = pytest.mark.parametrize("transform", TRANSFORMS)
 
@@ -375,7 +376,7 @@ def test_packed_values_are_freed_with_the_pullback() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("differentiate", [ft.grad, pull_once], ids=["grad", "vjp"])
+@pytest.mark.parametrize("differentiate", [ft.grad, *on_release(pull_once)])
 def test_packing_into_fewer_bits_lowers_the_peak(differentiate: Any) -> None:
     halved = ft.policies.pack(lambda x: x.astype(np.float16), lambda h: h.astype(np.float64))
     h = np.random.default_rng(1).normal(size=(ROWS, COLUMNS))

@@ -276,6 +276,7 @@ COMPOSITIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(12)
 @functions
 @pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=COMPOSITIONS)
 def test_composition_equals_jax(make: Any, composition: Any, theirs: Any) -> None:

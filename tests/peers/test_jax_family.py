@@ -45,6 +45,7 @@ def double_precision() -> Iterator[None]:
     jax.config.update("jax_enable_x64", before)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_variants_equal_those_of_jax(case: Any) -> None:
     function, transforms = case

@@ -121,6 +121,7 @@ TRANSFORMS = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(
     "transform",

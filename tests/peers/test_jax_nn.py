@@ -111,6 +111,7 @@ def assert_close(found: Any, expected: Any, tolerance: float = 1e-6) -> None:
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", [*ELEMENTWISE, *ALONG])
 def test_values_and_derivatives(case: str) -> None:
     of = (ELEMENTWISE | ALONG)[case]

@@ -83,6 +83,7 @@ ALIKE = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("family", ALIKE, ids=lambda family: family.name)
 def test_means_and_their_derivatives_agree(family: Any) -> None:
     """Compare means of 20,000 samples and their parameter derivatives within statistical error."""

@@ -126,6 +126,7 @@ OTHERS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
 SURFACE = FOURIER | LINEAR_ALGEBRA | OTHERS
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SURFACE)
 def test_gradient_equals_jax(name: str) -> None:
     f, x = SURFACE[name]

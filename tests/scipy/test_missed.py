@@ -21,6 +21,7 @@ from functrace.errors import (
 )
 from functrace.scipy import integrate, optimize, stats
 from tests.oracles import differences
+from tests.sampling import on_release
 
 # -- boundary values -------------------------------------------------------------------------------
 
@@ -68,7 +69,7 @@ PROBLEMS = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", ["bratu", *on_release("vibrating", "spherical")])
 def test_boundary_values_are_scipys_and_derivatives_differences(name: str) -> None:
     solve, at = PROBLEMS[name]
     z = np.array(at)

@@ -240,6 +240,7 @@ def test_one_operand_of_every_dtype(expression: str) -> None:
     check(expression, [((name,), {"x": make}) for name, make in operands()])
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("expression", OF_TWO)
 def test_two_operands_of_every_kind(expression: str) -> None:
     cases = [((a, b), {"x": x, "y": y}) for a, x in operands() for b, y in others()]

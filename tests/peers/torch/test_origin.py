@@ -74,6 +74,7 @@ def test_every_stub_is_needed() -> None:
     assert sorted(set(origin.STUBS) - set(answers()["read"])) == []
 
 
+@pytest.mark.release
 def test_gradcheck_has_the_verdicts_of_pytorch() -> None:
     sample = EXPRESSIONS[::3]
     found = origin.ask("verdicts", sample)
