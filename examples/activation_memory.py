@@ -38,6 +38,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from sklearn.datasets import load_digits
 from tqdm import tqdm
 
@@ -64,7 +65,9 @@ def initial_params(rng):
     return params
 
 
-def layers(x, *params):
+def layers(
+    x: Float[torch.Tensor, "n i"], *params: Float[torch.Tensor, "..."]
+) -> Float[torch.Tensor, "n o"]:
     """Run layers; weights and biases alternate in the list."""
     for weight, bias in zip(params[::2], params[1::2], strict=True):
         y = x @ weight + bias
@@ -72,7 +75,9 @@ def layers(x, *params):
     return x
 
 
-def loss(params, images, recompute=False):
+def loss(
+    params, images: Float[torch.Tensor, "n pixels"], recompute=False
+) -> Float[torch.Tensor, ""]:
     """Return the mean squared error of the reconstructed pictures."""
     *hidden, weight, bias = params
     x = images

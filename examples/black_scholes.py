@@ -25,6 +25,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from scipy.special import ndtr
 from tqdm import tqdm
 
@@ -32,9 +33,12 @@ import functrace as ft
 
 STRIKE, RATE, VOLATILITY, MATURITY, STEPS = 100.0, 0.04, 0.25, 1.0, 200
 PICTURE = Path(__file__).with_suffix(".png")
+Number = Float[ft.Array | float, ""]
 
 
-def call(spot, volatility, maturity, rate, strike=STRIKE):
+def call(
+    spot: Number, volatility: Number, maturity: Number, rate: Number, strike: float = STRIKE
+) -> Number:
     """Return the price of a European call (Black & Scholes 1973)."""
     total = volatility * np.sqrt(maturity)
     d1 = (np.log(spot / strike) + rate * maturity) / total + 0.5 * total
@@ -80,7 +84,7 @@ def closed_forms(spot, volatility, maturity, rate, strike=STRIKE):
     }
 
 
-def american_put(spot, volatility, maturity, rate):
+def american_put(spot: Number, volatility: Number, maturity: Number, rate: Number) -> Number:
     """Return the price of an American put, by backward induction on a binomial tree."""
     step = maturity / STEPS
     up = np.exp(volatility * np.sqrt(step))

@@ -27,6 +27,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float, Int
 from tqdm import tqdm
 
 import functrace as ft
@@ -72,13 +73,15 @@ def initial_params(rng, characters):
     }
 
 
-def normalized(x):
+def normalized(x: Float[ft.Array, "*rows width"]) -> Float[ft.Array, "*rows width"]:
     x = x - np.mean(x, axis=-1, keepdims=True)
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(1e-5))
 
 
-def attention(block, x):
-    """Return causal attention, shape (batch, n, width), and its weights."""
+def attention(
+    block, x: Float[ft.Array, "batch n width"]
+) -> tuple[Float[ft.Array, "batch n width"], Float[ft.Array, "batch heads n n"]]:
+    """Return causal attention, and its weights."""
     batch, count, _ = x.shape
     parts = (
         (x @ block["attend"])
@@ -95,8 +98,10 @@ def attention(block, x):
     ], weights
 
 
-def predict(params, codes, looks=None):
-    """Return log p(next character) at every place: shape (batch, n, characters)."""
+def predict(
+    params, codes: Int[ft.Array, "batch n"], looks=None
+) -> Float[ft.Array, "batch n characters"]:
+    """Return log p(next character) at every place."""
     count = codes.shape[1]
     embedded = np.pad(params["characters"][codes], ((0, 0), (NEAR - 1, 0), (0, 0)))
     near = np.concatenate([embedded[:, k : k + count] for k in range(NEAR)], axis=-1)
@@ -112,7 +117,7 @@ def predict(params, codes, looks=None):
     return scores - np.log(np.sum(np.exp(scores), axis=-1, keepdims=True))
 
 
-def loss(params, codes):
+def loss(params, codes: Int[ft.Array, "batch n"]) -> Float[ft.Array, ""]:
     """Return the cross entropy of the characters 1, 2, ... of every row, in bits."""
     logarithms = predict(params, codes[:, :-1])
     return -np.mean(np.take_along_axis(logarithms, codes[:, 1:, None], axis=2)) / np.float32(

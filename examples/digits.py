@@ -25,6 +25,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float, Int
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tqdm import tqdm
@@ -36,18 +37,20 @@ WANTED = 0.97
 PICTURE = Path(__file__).with_suffix(".png")
 
 
-def layer(params, x):
+def layer(params, x: Float[ft.Array, "n i"]) -> Float[ft.Array, "n o"]:
     return x @ params["w"] + params["b"]
 
 
-def predict(params, images):
+def predict(params, images: Float[ft.Array, "n pixels"]) -> Float[ft.Array, "n classes"]:
     """Return the log-probability of every class, one row per image."""
     scores = layer(params["out"], np.tanh(layer(params["hidden"], images)))
     shifted = scores - np.max(scores, axis=1, keepdims=True)
     return shifted - np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
 
 
-def loss(params, images, wanted):
+def loss(
+    params, images: Float[ft.Array, "n pixels"], wanted: Float[ft.Array, "n classes"]
+) -> Float[ft.Array, ""]:
     """Return the cross entropy with the wanted probabilities, and a small penalty on the
     weights.
     """
@@ -55,7 +58,7 @@ def loss(params, images, wanted):
     return -np.mean(np.sum(wanted * predict(params, images), axis=1)) + DECAY * penalty
 
 
-def accuracy(params, images, labels):
+def accuracy(params, images: Float[ft.Array, "n pixels"], labels: Int[ft.Array, "n"]) -> float:
     return float(np.mean(np.argmax(predict(params, images), axis=1) == labels))
 
 

@@ -21,6 +21,7 @@ import sys
 import time
 
 import numpy as np
+from jaxtyping import Float, Int
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tqdm import tqdm
@@ -64,17 +65,23 @@ class LinearFunction(torch.autograd.Function):
         return grad_input, grad_weight, grad_bias
 
 
-def hidden_layer(images, weight, bias):
+def hidden_layer(
+    images: Float[torch.Tensor, "n pixels"],
+    weight: Float[torch.Tensor, "hidden pixels"],
+    bias: Float[torch.Tensor, "hidden"],
+) -> Float[torch.Tensor, "n hidden"]:
     return torch.tanh(LinearFunction.apply(images, weight, bias))
 
 
-def predict(params, images):
+def predict(params, images: Float[torch.Tensor, "n pixels"]) -> Float[torch.Tensor, "n classes"]:
     """Return the score of every class, one row per image."""
     hidden = checkpoint(hidden_layer, images, params[0], params[1], use_reentrant=False)
     return LinearFunction.apply(hidden, params[2], params[3])
 
 
-def loss(params, images, labels):
+def loss(
+    params, images: Float[torch.Tensor, "n pixels"], labels: Int[torch.Tensor, "n"]
+) -> Float[torch.Tensor, ""]:
     """Return the smoothed cross entropy, and a small penalty on the weights."""
     scores = torch.nn.functional.log_softmax(predict(params, images), dim=1)
     hit = torch.nn.functional.nll_loss(scores, labels)

@@ -25,6 +25,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from scipy.ndimage import gaussian_filter
 from scipy.optimize import minimize
 from tqdm import tqdm
@@ -41,16 +42,18 @@ SQUARED[SQUARED == 0] = 1.0
 CELLS = np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")).astype(float)
 
 
-def projected(velocity):
-    """Return the part of a velocity field (2, n, n) that is free of divergence."""
+def projected(velocity: Float[ft.Array, "2 n n"]) -> Float[ft.Array, "2 n n"]:
+    """Return the part of a velocity field that is free of divergence."""
     spectrum = np.fft.rfft2(velocity)
     divergence = np.sum(WAVES * spectrum, axis=0)
     return np.fft.irfft2(spectrum - WAVES * divergence / SQUARED, s=(SIZE, SIZE))
 
 
-def advected(fields, velocity):
-    """Return fields (k, n, n) carried along: each cell takes what was where it came from,
-    bilinearly interpolated.
+def advected(
+    fields: Float[ft.Array, "k n n"], velocity: Float[ft.Array, "2 n n"]
+) -> Float[ft.Array, "k n n"]:
+    """Return fields carried along: each cell takes what was where it came from, bilinearly
+    interpolated.
     """
     came_from = CELLS - velocity
     corner = np.floor(came_from)
@@ -65,7 +68,9 @@ def advected(fields, velocity):
     )
 
 
-def simulate(velocity, smoke, each=None):
+def simulate(
+    velocity: Float[ft.Array, "2 n n"], smoke: Float[ft.Array, "n n"], each=None
+) -> Float[ft.Array, "n n"]:
     """Return the smoke after all steps; every frame is given to ``each``, if there is one."""
     for _ in range(STEPS):
         velocity = projected(velocity)
@@ -122,7 +127,7 @@ def main() -> int:
     target = nabla_shape()
     smoke = bar_shape(target.sum())
 
-    def loss(velocity):
+    def loss(velocity: Float[ft.Array, "size"]) -> Float[ft.Array, ""]:
         return np.mean((simulate(velocity.reshape(2, SIZE, SIZE), smoke) - target) ** 2)
 
     start = np.zeros(2 * SIZE * SIZE)

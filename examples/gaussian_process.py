@@ -26,6 +26,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes
 
@@ -35,7 +36,7 @@ ROWS = 200
 PICTURE = Path(__file__).with_suffix(".png")
 
 
-def kernel(params, a, b):
+def kernel(params, a: Float[ft.Array, "n d"], b: Float[ft.Array, "m d"]) -> Float[ft.Array, "n m"]:
     """Return the covariance of f(a) and f(b): a linear part with a slope per column, plus a smooth
     one.
     """
@@ -46,11 +47,13 @@ def kernel(params, a, b):
     )
 
 
-def noisy_kernel(params, x):
+def noisy_kernel(params, x: Float[ft.Array, "n d"]) -> Float[ft.Array, "n n"]:
     return kernel(params, x, x) + (np.exp(2 * params["log_noise"]) + 1e-8) * np.eye(len(x))
 
 
-def negative_log_likelihood(params, x, y):
+def negative_log_likelihood(
+    params, x: Float[ft.Array, "n d"], y: Float[ft.Array, "n"]
+) -> Float[ft.Array, ""]:
     """Return -log p(y | x), per observation (Rasmussen & Williams 2006, algorithm 2.1)."""
     covariance = noisy_kernel(params, x)
     white = np.linalg.solve(np.linalg.cholesky(covariance), y)
@@ -58,7 +61,9 @@ def negative_log_likelihood(params, x, y):
     return 0.5 * (white @ white + log_det) / len(y) + 0.5 * np.log(2 * np.pi)
 
 
-def posterior_mean(params, x, y, new):
+def posterior_mean(
+    params, x: Float[ft.Array, "n d"], y: Float[ft.Array, "n"], new: Float[ft.Array, "m d"]
+) -> Float[ft.Array, "m"]:
     return kernel(params, new, x) @ np.linalg.solve(noisy_kernel(params, x), y)
 
 

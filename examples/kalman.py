@@ -34,6 +34,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 from tqdm import tqdm
 
@@ -159,7 +160,12 @@ PUBLISHED = {"noise": 15099.0, "drift": 1469.1}  # Durbin & Koopman 2012, sectio
 PICTURE = Path(__file__).with_suffix(".png")
 
 
-def filtered(flow, seen, noise, drift):
+def filtered(
+    flow: Float[ft.Array, "t"],
+    seen: Bool[ft.Array, "t"],
+    noise: Float[ft.Array, ""],
+    drift: Float[ft.Array, ""],
+) -> tuple[Float[ft.Array, ""], Float[ft.Array, "t"], Float[ft.Array, "t"]]:
     """Return log p(flow) of the years that were seen, given the first, and the mean and variance of
     every level so far.
     """
@@ -179,7 +185,12 @@ def filtered(flow, seen, noise, drift):
     return np.sum(densities), np.append(first[0], means), np.append(first[1], variances)
 
 
-def log_likelihood(flow, seen, noise, drift):
+def log_likelihood(
+    flow: Float[ft.Array, "t"],
+    seen: Bool[ft.Array, "t"],
+    noise: Float[ft.Array, ""],
+    drift: Float[ft.Array, ""],
+) -> Float[ft.Array, ""]:
     return filtered(flow, seen, noise, drift)[0]
 
 

@@ -30,6 +30,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from sklearn.datasets import load_breast_cancer
 from tqdm import tqdm
 
@@ -58,7 +59,7 @@ class Swish(torch.autograd.Function):
         return gradient * s * (1 + x * (1 - s))
 
 
-def scores(params, x):
+def scores(params, x: Float[torch.Tensor | ft.Array, "n d"]) -> Float[torch.Tensor | ft.Array, "n"]:
     """Return a number per row, positive for benign; of tensors and of arrays."""
     return (Swish.apply(x @ params["hidden"] + params["bias"]) @ params["out"]).reshape(-1)
 
@@ -79,7 +80,9 @@ def by_backward(initial, x, y):
     return losses, {name: p.detach().numpy() for name, p in params.items()}
 
 
-def loss_of_arrays(params, x, y):
+def loss_of_arrays(
+    params, x: Float[ft.Array, "n d"], y: Float[ft.Array, "n"]
+) -> Float[ft.Array, ""]:
     return np.mean(np.logaddexp(0.0, -y * scores(params, x)))
 
 

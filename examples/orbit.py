@@ -27,6 +27,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import least_squares
 from tqdm import tqdm
 
@@ -67,14 +68,14 @@ def place(planet, times):
     )
 
 
-def newton(_, state):
-    """Return the derivative of a planet's place and motion, (6,)."""
+def newton(_, state: Float[ft.Array, "6"]) -> Float[ft.Array, "6"]:
+    """Return the derivative of a planet's place and motion."""
     position, motion = state[:3], state[3:]
     return np.concatenate([motion, -GRAVITY * position / np.sum(position**2) ** 1.5])
 
 
-def orbit(start, times):
-    """Return positions (n, 3) on the orbit with initial position and velocity ``start``."""
+def orbit(start: Float[ft.Array, "6"], times: Float[ft.Array, "n"]) -> Float[ft.Array, "n 3"]:
+    """Return positions on the orbit with initial position and velocity ``start``."""
     found = solve_ivp(
         newton,
         (0.0, times[-1]),
@@ -88,13 +89,13 @@ def orbit(start, times):
     return found.y[:3].T
 
 
-def angles(places, earth):
-    """Return ecliptic longitude and latitude, (n, 2), of places seen from the Earth."""
+def angles(places: Float[ft.Array, "n 3"], earth: Float[ft.Array, "n 3"]) -> Float[ft.Array, "n 2"]:
+    """Return ecliptic longitude and latitude of places seen from the Earth."""
     x, y, z = (places - earth).T
     return np.stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))], axis=1)
 
 
-def ellipse(start):
+def ellipse(start: Float[ft.Array, "6"]) -> Float[ft.Array, "3"]:
     """Return size (AU), eccentricity and tilt (degrees) of the orbit with this initial state."""
     position, motion = start[:3], start[3:]
     distance = np.linalg.norm(position)
@@ -108,7 +109,7 @@ def fit(times, observed, earth, guess):
     """Return SciPy's fit, and the residuals (in minutes of arc) as they fell."""
     fell = []
 
-    def residuals(start):
+    def residuals(start: Float[ft.Array, "6"]) -> Float[ft.Array, "misfits"]:
         off = angles(orbit(start, times), earth) - observed
         return np.ravel((off + np.pi) % (2 * np.pi) - np.pi) / MINUTE
 

@@ -26,6 +26,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from sklearn.datasets import load_breast_cancer
 
 import functrace as ft
@@ -34,7 +35,7 @@ STEPS, RATE, CLIP = 150, 2.0, 0.5
 PICTURE = Path(__file__).with_suffix(".png")
 
 
-def loss(params, x, y):
+def loss(params, x: Float[ft.Array, "d"], y: Float[ft.Array, ""]) -> Float[ft.Array, ""]:
     """Return the logistic loss of one example; ``y`` is 1 or -1."""
     return np.logaddexp(0.0, -y * (x @ params["w"] + params["b"]))
 

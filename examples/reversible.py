@@ -32,6 +32,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float, Int
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tqdm import tqdm
@@ -44,12 +45,18 @@ WANTED = 0.96
 PICTURE = Path(__file__).with_suffix(".png")
 
 
-def residual(x, weight, bias):
+def residual(
+    x: Float[torch.Tensor, "n width"],
+    weight: Float[torch.Tensor, "width width"],
+    bias: Float[torch.Tensor, "width"],
+) -> Float[torch.Tensor, "n width"]:
     """Return the residual that one half of a block adds to the other half."""
     return torch.tanh(x @ weight + bias)
 
 
-def blocks_forward(x1, x2, weights):
+def blocks_forward(
+    x1: Float[torch.Tensor, "n width"], x2: Float[torch.Tensor, "n width"], weights
+) -> tuple[Float[torch.Tensor, "n width"], Float[torch.Tensor, "n width"]]:
     """Run all blocks; each has two weights and two biases, in a row."""
     for k in range(0, len(weights), 4):
         x1 = x1 + residual(x2, *weights[k : k + 2])
@@ -109,11 +116,15 @@ def initial_params(rng, depth, pixels, classes):
     return matrix(pixels, 2 * WIDTH), matrix(2 * WIDTH, classes), weights
 
 
-def loss(params, images, labels, network):
+def loss(
+    params, images: Float[torch.Tensor, "n pixels"], labels: Int[torch.Tensor, "n"], network
+) -> Float[torch.Tensor, ""]:
     return torch.nn.functional.cross_entropy(scores(params, images, network), labels)
 
 
-def scores(params, images, network):
+def scores(
+    params, images: Float[torch.Tensor, "n pixels"], network
+) -> Float[torch.Tensor, "n classes"]:
     first, last, weights = params
     x = images @ first
     return torch.cat(network(x[:, :WIDTH], x[:, WIDTH:], weights), dim=1) @ last

@@ -26,6 +26,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
@@ -51,19 +52,27 @@ def load():
     return x, parts[2], held, parts[3]
 
 
-def log_joint(weights, x, y):
+def log_joint(
+    weights: Float[ft.Array, "d"], x: Float[ft.Array, "n d"], y: Float[ft.Array, "n"]
+) -> Float[ft.Array, ""]:
     """Return log p(y, weights | x), up to a constant."""
     return -np.sum(np.logaddexp(0.0, -y * (x @ weights))) - 0.5 * np.sum(weights**2)
 
 
-def lower_bound(mean, scale, draws, x, y):
+def lower_bound(
+    mean: Float[ft.Array, "d"],
+    scale: Float[ft.Array, "d d"],
+    draws: Float[ft.Array, "draws d"],
+    x: Float[ft.Array, "n d"],
+    y: Float[ft.Array, "n"],
+) -> Float[ft.Array, ""]:
     """Return the evidence lower bound of a normal distribution, up to a constant.
 
     Args:
-        mean: shape (d,).
-        scale: shape (d, d), lower triangular: the Cholesky factor of the covariance, its diagonal
-            as logarithms.
-        draws: shape (n, d), standard normal.
+        mean: of the distribution.
+        scale: lower triangular: the Cholesky factor of the covariance, its diagonal as logarithms.
+        draws: standard normal.
+        x, y: features and labels.
     """
     factor = np.tril(scale, -1) + np.diag(np.exp(np.diag(scale)))
     each = ft.vmap(lambda draw: log_joint(mean + factor @ draw, x, y))(draws)
@@ -113,7 +122,7 @@ def sample(rng, start, metric, x, y):
             coordinates it whitens.
     """
 
-    def energy(position):
+    def energy(position: Float[ft.Array, "d"]) -> Float[ft.Array, ""]:
         return -log_joint(metric @ position, x, y)
 
     energies = ft.jit(ft.vmap(energy))

@@ -37,7 +37,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from functools import partial
 from types import CellType, FunctionType, MappingProxyType, MethodType
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, cast, final
 
 import numpy as np
 
@@ -138,12 +138,12 @@ def measured(*roots: object) -> int:
     """
     total = 0
     seen: set[int] = set()
-    level: list[Any] = list(roots)
+    level: list[object] = list(roots)
     passed: tuple[type, ...] = (type,)
     while level:
         new = {id(x): x for x in level if id(x) not in seen}
         seen.update(new)
-        holders: list[Any] = []
+        holders: list[object] = []
         level = []
         for x in new.values():
             kind = type(x)
@@ -154,10 +154,11 @@ def measured(*roots: object) -> int:
             elif issubclass(kind, passed):
                 continue
             elif kind is FunctionType:
-                level += _referents_of_function(x)
+                level += _referents_of_function(cast("FunctionType", x))
             elif issubclass(kind, np.ndarray):
-                level.append(x.base)
-                total += np.ndarray.__sizeof__(x)
+                array = cast("np.ndarray[Any, Any]", x)
+                level.append(array.base)
+                total += np.ndarray.__sizeof__(array)
                 continue
             else:
                 if issubclass(kind, tuple) or str(kind.__module__).startswith("functrace"):

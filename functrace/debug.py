@@ -16,7 +16,7 @@ import builtins
 import sys
 from collections.abc import Callable, Sequence
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value, is_concrete
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
-from functrace.typing import PyTree
+from functrace.typing import Array, PyTree
 
 __all__ = [
     "PassLog",
@@ -123,7 +123,7 @@ def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> N
     Source:
         ``jax.debug.print``.
     """
-    if not isinstance(fmt, str):
+    if not isinstance(fmt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
         raise ArgumentError(
             f"debug.print: the format is a {type(fmt).__name__}", fix='debug.print("x is {}", x)'
         )
@@ -158,7 +158,8 @@ def breakpoint() -> None:
         ``jax.debug.breakpoint``.
     """
     shown = (*ARRAYS, bool, int, float, complex, str)
-    variables = sys._getframe(1).f_locals.items()
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
+    variables = frame.f_locals.items()
     kept = {
         name: value
         for name, value in variables
@@ -286,7 +287,9 @@ def cache() -> list[Tier]:
         ('instructions', 499)
     """
     made = [
-        part for made in CACHE.made() for part in (made if isinstance(made, tuple) else (made,))
+        part
+        for made in CACHE.made()
+        for part in (cast("tuple[object, ...]", made) if isinstance(made, tuple) else (made,))
     ]
     return [part.tier for part in made if isinstance(part, Runner)]
 
@@ -330,7 +333,7 @@ def _observed(
     token = _token()
     if token is None and all(value is not None for value in known):
         values, named = unflatten(
-            tree, [np.copy(x) if isinstance(x, np.ndarray) else x for x in known]
+            tree, [np.copy(cast("Array", x)) if isinstance(x, np.ndarray) else x for x in known]
         )
         f(*values, **named)
         return

@@ -44,8 +44,9 @@ def exact_key(value: object) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:
         return kind, value
-    if isinstance(value, tuple) and kind is tuple:
-        return (kind, *map(exact_key, value))
+    if kind is tuple:
+        parts: Any = value
+        return (kind, *map(exact_key, parts))
     hash(value)
     return _exact(value, ())
 
@@ -70,18 +71,19 @@ def _exact(value: object, outer: tuple[int, ...]) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:
         return kind, value
+    held: Any = value
     if isinstance(value, np.generic):
-        return kind, value.dtype.str, exact_bytes(value)
+        return kind, held.dtype.str, exact_bytes(held)
     if isinstance(value, float | complex):
         return kind, struct.pack("dd", value.real, value.imag)
     if isinstance(value, np.ndarray):
-        return kind, value.shape, value.dtype.str, exact_bytes(value)
+        return kind, held.shape, held.dtype.str, exact_bytes(held)
     if id(value) in outer:
         return (kind,)
     outer = (*outer, id(value))
     parts = [_exact(part, outer) for part in _parts(value)]
     seen = frozenset(parts) if isinstance(value, set | frozenset) else tuple(parts)
-    return kind, seen, None if isinstance(value, tuple) or not has_hash(value) else value
+    return kind, seen, None if isinstance(value, tuple) or not has_hash(held) else held
 
 
 def has_hash(value: object) -> bool:
@@ -95,12 +97,13 @@ def has_hash(value: object) -> bool:
 
 def _parts(value: object) -> Iterable[Any]:
     """Return the parts of a value whose own equality may ignore differences."""
+    held: Any = value
     if isinstance(value, tuple | list | set | frozenset):
-        return value
+        return held
     if isinstance(value, dict):
-        return [part for item in value.items() for part in item]
+        return [part for item in held.items() for part in item]
     if isinstance(value, range | slice):
-        return value.start, value.stop, value.step
+        return held.start, held.stop, held.step
     if isinstance(value, type | Enum) or type(value).__eq__ is object.__eq__:
         return ()
     if dataclasses.is_dataclass(value):

@@ -59,7 +59,8 @@ class Lock:
         """The lock to acquire; while the interpreter exits, a fresh one."""
         return threading.RLock() if sys.is_finalizing() else self._lock
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Replace the lock, in a forked child, if a thread that is missing there holds it."""
         if self._lock.acquire(
             blocking=False
         ):  # free, or held by the thread that forked, which still runs
@@ -80,7 +81,7 @@ def after_fork(renew: F) -> F:
 
 def _renew_locks() -> None:
     for lock in list(_locks):
-        lock._renew()
+        lock.renew()
 
 
 def _wait_for_imports() -> None:
@@ -99,7 +100,7 @@ def _importing_elsewhere() -> bool:
         getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules
     ):
         return False
-    frame = sys._getframe()
+    frame = sys._getframe()  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     while frame is not None:  # a fork inside of an import would wait for itself
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
             return False

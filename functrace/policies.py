@@ -44,7 +44,8 @@ def save_names(*names: str) -> Policy:
         >>> [row.nbytes for row in kept]
         [24, 24]
     """
-    if not names or not all(isinstance(name, str) for name in names):
+    given: tuple[Any, ...] = names
+    if not given or not all(isinstance(name, str) for name in given):
         raise ArgumentError(
             f"save_names takes one or more names, not {names!r}",
             fix="save_names('hidden', 'scores')",

@@ -227,7 +227,8 @@ def user_frame(depth: int = 1) -> FrameType | None:
     """Return the innermost running frame that is the user's own; if all are libraries', the
     innermost that is not ours.
     """
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None
+    frame = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     while frame is not None and frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
         frame = frame.f_back
     innermost = frame
@@ -242,7 +243,8 @@ def user_position() -> tuple[CodeType, int] | None:
 
     Only for functions that append to a tape, which functrace calls.
     """
-    frame: Any = sys._getframe(3)  # skip this function, its caller and the caller of that
+    # skip this function, its caller and the caller of that
+    frame: Any = sys._getframe(3)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     code = frame.f_code
     while code.co_filename is not SEEN[0]:
         if code.co_filename.startswith(PACKAGE_PREFIX):
@@ -352,7 +354,8 @@ class _ByIdentity(Generic[T]):
         return id(self.object)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByIdentity) and self.object is other.object
+        held: Any = other
+        return isinstance(other, _ByIdentity) and self.object is held.object
 
 
 def _lines(file: str) -> list[str]:

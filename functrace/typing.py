@@ -10,7 +10,7 @@ Layer: b (base).
 from __future__ import annotations
 
 from abc import ABC
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, TypeVarTuple
 
 import numpy as np
 
@@ -49,3 +49,38 @@ R = TypeVar("R")
 Aux = TypeVar("Aux")
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    # A checker gives the parameters of a lambda types only if the expected type has as many: so
+    # what takes a function of any number of parameters names each number. `A` and `B` are the
+    # types of the first ones.
+    Function: TypeAlias = (
+        Callable[[], R]
+        | Callable[[Any], R]
+        | Callable[[Any, Any], R]
+        | Callable[[Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any, Any], R]
+        | Callable[..., R]
+    )
+    Function2: TypeAlias = (
+        Callable[[A, B], R]
+        | Callable[[A, B, Any], R]
+        | Callable[[A, B, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any, Any, Any], R]
+    )
+
+    Read = TypeVar("Read", covariant=True)
+    Taken = TypeVar("Taken", contravariant=True)
+
+    class Field(Generic[Read, Taken]):
+        """A field of a dataclass that is read as one type, e.g. ``Callable[..., Any]``, and takes
+        a union that is more precise, e.g. ``Function[Any]``."""
+
+        def __get__(self, instance: object, owner: object = None) -> Read: ...
+        def __set__(self, instance: object, value: Taken) -> None: ...

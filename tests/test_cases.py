@@ -58,14 +58,20 @@ def row(case: Case) -> str:
     return f"{group}/{re.split('[.,]', rest)[0]}" if group in GROUPS else group
 
 
-def each(cases: list[Case]) -> pytest.MarkDecorator:
-    """Parametrize over cases, of which the first of each row is in the default run."""
-    return pytest.mark.parametrize("case", first_of_each(cases, row), ids=lambda case: case.name)
+def each(cases: list[Case], interval: int = 1) -> pytest.MarkDecorator:
+    """Parametrize over cases, of which the first of each row is in the default run, and one in
+    ``interval`` of the others in CI.
+    """
+    sampled = first_of_each(cases, row, interval)
+    return pytest.mark.parametrize("case", sampled, ids=lambda case: case.name)
 
 
+WITH_DERIVATIVES = [case for case in CASES if case.diff and case.order >= 1]
 every = each(CASES)
-differentiable = each([case for case in CASES if case.diff and case.order >= 1])
-twice = each([case for case in CASES if case.diff and case.order >= 2])
+some = each(CASES, 3)
+differentiable = each(WITH_DERIVATIVES)
+some_differentiable = each(WITH_DERIVATIVES, 3)
+twice = each([case for case in WITH_DERIVATIVES if case.order >= 2], 2)
 mapped = each([case for case in CASES if case.vmap and case.args])
 with_edges = each([case for case in CASES if case.edge])
 with_bad_input = each([case for case in CASES if case.raises])
@@ -129,7 +135,7 @@ def test_aval_predicts_eval(case: Case) -> None:
     ]
 
 
-@every
+@some
 @pytest.mark.sampled(4)
 def test_executor_equals_evaluator(case: Case) -> None:
     args = arguments_of(case)
@@ -143,7 +149,7 @@ def test_executor_equals_evaluator(case: Case) -> None:
             assert_same(y, z, rtol=precision(z), atol=precision(z), what=case.name)
 
 
-@every
+@some
 @pytest.mark.sampled(8)
 def test_program_forms_round_trip(case: Case) -> None:
     args = arguments_of(case)
@@ -312,7 +318,7 @@ def derivative_programs(case: Case) -> Iterator[tuple[ft.Program, list[Any]]]:
             assert not case.vmap, f"{case.name} needs values while staging"
 
 
-@every
+@some
 @pytest.mark.sampled(8)
 def test_results_share_memory_only_if_the_primitive_is_a_view(case: Case) -> None:
     args = arguments_of(case)
@@ -329,7 +335,7 @@ def test_results_share_memory_only_if_the_primitive_is_a_view(case: Case) -> Non
                     ), primitive
 
 
-@differentiable
+@some_differentiable
 @pytest.mark.sampled(8)
 def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
     for program, args in derivative_programs(case):
@@ -347,7 +353,7 @@ complex.
 SINGLE = {np.dtype("f8"): np.dtype("f4"), np.dtype("c16"): np.dtype("c8")}
 
 
-@differentiable
+@some_differentiable
 @pytest.mark.sampled(8)
 def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> None:
     """Derivatives have the dtype of their primal, and compute in single precision if all primals

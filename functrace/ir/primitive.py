@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from functrace.ir.program import Program
     from functrace.ir.structures import Lowering
     from functrace.ir.tape import Spec
+    from functrace.typing import Field, Function, Function2
 
 Rule = Callable[..., Any]
 Values: TypeAlias = tuple[Array, ...]
@@ -58,7 +59,16 @@ Params: TypeAlias = tuple[Any, ...]
 
 if TYPE_CHECKING:
     # The params come last; each primitive defines its own.
+    AvalRule = Callable[..., ShapeDtype | tuple[ShapeDtype, ...]]
     JvpRule = Callable[Concatenate[Values, Values, Any, ...], Any]
+    Jvps = (
+        Callable[[Values, Values, Any], Any]
+        | Callable[[Values, Values, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any, Any, Any, Any], Any]
+    )
     JointRule = Callable[Concatenate[Values, Tangents, ...], Any]
     TransposeRule = Callable[Concatenate[Any, ...], Any]
     OntoRule = Callable[Concatenate[Any, Sequence[Array | None] | None, ...], Any]
@@ -265,6 +275,10 @@ def always(*_specs_and_params: object) -> bool:
     return True
 
 
+if TYPE_CHECKING:
+    NotCalledJvp = RuleMarker | ReplacingJvp | NoRule
+
+
 @shared
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Primitive:
@@ -328,11 +342,14 @@ class Primitive:
     """
 
     name: str
-    eval: Rule
-    aval: Callable[..., ShapeDtype | tuple[ShapeDtype, ...]]
-    jvp: JvpRule | RuleMarker | ReplacingJvp | NoRule
-    transpose: TransposeRule | AccumulatingTranspose | NoRule
-    batch: BatchRule | NoRule
+    eval: Field[Rule, Function[Any]]
+    aval: Field[AvalRule, Function[ShapeDtype | tuple[ShapeDtype, ...]]]
+    jvp: Field[JvpRule | NotCalledJvp, Jvps | NotCalledJvp]
+    transpose: Field[
+        TransposeRule | AccumulatingTranspose | NoRule,
+        Function[Any] | AccumulatingTranspose | NoRule,
+    ]
+    batch: Field[BatchRule | NoRule, Function2[Values, Flags, Any] | NoRule]
     params: tuple[str, ...] = ()
     many: bool = False
     view: bool = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Num
@@ -395,7 +395,8 @@ def soft_sign(x: Num[X, "*shape"]) -> Num[Array, "*shape"]:
     value = floating(x, "the argument of soft_sign")
     infinite = np.isinf(value)
     inner = _kept(~infinite, value)
-    return plain_scalar(np.where(infinite, np.sign(value), inner / (np.abs(inner) + 1.0)))
+    sign: Array = np.sign(value)
+    return plain_scalar(np.where(infinite, sign, inner / (np.abs(inner) + 1.0)))
 
 
 def squareplus(x: Num[X, "*shape"], b: Num[X, "*#shape"] = 4.0) -> Num[Array, "*shape"]:
@@ -421,7 +422,7 @@ def squareplus(x: Num[X, "*shape"], b: Num[X, "*#shape"] = 4.0) -> Num[Array, "*
     infinite, right = np.isinf(value), value >= 0
     inner = _kept(~infinite, value)
     root = np.hypot(inner, np.sqrt(numeric(b, "b of squareplus")))
-    left = b / (2.0 * (root - np.where(right, 0.0, inner)))
+    left = cast("Array", b) / (2.0 * (root - np.where(right, 0.0, inner)))
     result = np.where(right, (inner + root) / 2.0, left)
     return plain_scalar(np.where(infinite, ew.relu(value), result).astype(value.dtype))
 
@@ -458,6 +459,6 @@ def glu(x: Num[X, "..."], axis: int = -1) -> Num[Array, "..."]:
     return first * ew.sigmoid(second)
 
 
-def _kept(where: Array, x: Array) -> Any:
+def _kept(where: Array, x: Array) -> Array:
     """Return ``x`` where selected, elsewhere 0: then unselected terms are finite in both passes."""
     return np.where(where, x, 0.0).astype(x.dtype)

@@ -6,7 +6,7 @@ Layer: 8 (api).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Bool, Num
@@ -101,11 +101,11 @@ def dot_product_attention(
     shares = shares.astype(values.dtype).reshape(
         examples, shared, heads // shared, targets, sources
     )
-    result = np.einsum("bkgts,bskh->btkgh", shares, values).reshape(
-        examples, targets, heads, features
-    )
+    result = cast("Array", np.einsum("bkgts,bskh->btkgh", shares, values))
+    result = result.reshape(examples, targets, heads, features)
     if lengths[0] is not None:
-        result = result * (np.arange(targets)[None, :] < lengths[0][:, None])[:, :, None, None]
+        inside = np.arange(targets)[None, :] < cast("Array", lengths[0][:, None])
+        result = result * inside[:, :, None, None]
     if not return_residual:
         return result[0] if is_single else result
     residual = stop_gradient(

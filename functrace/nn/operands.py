@@ -20,7 +20,7 @@ X: TypeAlias = ArrayLike | Tracer
 """Argument of a function: an array, a number, or a traced value."""
 
 
-def numeric(x: ArrayLike | Tracer, what: str) -> Any:
+def numeric(x: ArrayLike | Tracer, what: str) -> Array:
     """Return an argument as an array, a NumPy scalar or a traced value.
 
     Raises:
@@ -29,12 +29,13 @@ def numeric(x: ArrayLike | Tracer, what: str) -> Any:
     return as_value(x, what)
 
 
-def floating(x: ArrayLike | Tracer, what: str) -> Any:
+def floating(x: ArrayLike | Tracer, what: str) -> Array:
     """Return an argument as floats: integers and bools in double precision."""
     value = numeric(x, what)
     return value if value.dtype.kind in "fc" else value.astype(np.float64)
 
 
-def plain_scalar(result: Array) -> Any:
+def plain_scalar(result: Any) -> Any:
     """Return a plain 0-d result as a scalar, like NumPy's own functions."""
-    return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
+    one: object = result
+    return result[()] if isinstance(one, np.ndarray) and not result.ndim else result

@@ -28,7 +28,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -55,6 +55,9 @@ from functrace.ops.shaping import convert, part_aval, real
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array, Scalar
+
+if TYPE_CHECKING:
+    from functrace.typing import Function
 
 Partial = Callable[..., Any] | None
 
@@ -198,10 +201,10 @@ def jvp_from(
 def elementwise(
     name: str,
     ufunc: np.ufunc,
-    *deriv: Partial,
-    jvp: Rule | RuleMarker | None = None,
-    transpose: Rule | NoRule | None = None,
-    fails: Rule | None = None,
+    *deriv: Function[Any] | None,
+    jvp: Function[Any] | RuleMarker | None = None,
+    transpose: Function[Any] | NoRule | None = None,
+    fails: Function[bool] | None = None,
     check: Rule | None = None,
     flops: Rule | None = None,
     source: str = "",

@@ -6,17 +6,52 @@ Layer: 8.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
+import jaxtyping
 import numpy as np
+import numpy.typing as npt
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import aval_of, broadcast_shapes, shape_of
-from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand, arrayed, int_tuple
+from functrace.numpy.protocol.operands import Arrayed, Operand, arrayed, int_tuple
 from functrace.ops.shaping import broadcast_to, convert
+from functrace.typing import Array, Scalar
+
+if TYPE_CHECKING:
+    from typing import Annotated as Float
+    from typing import Annotated as Inexact
+    from typing import Annotated as Real
+
+    from functrace.numpy.arrays.traced_array import TracedArray
+
+    X: TypeAlias = Array | np.generic | TracedArray
+else:
+    X: TypeAlias = Array
+
+    class Float(jaxtyping.AbstractDtype):
+        """jaxtyping's dtypes of floats, and longdouble."""
+
+        dtypes = (*jaxtyping.Float.dtypes, "longdouble")
+
+    class Inexact(jaxtyping.AbstractDtype):
+        """jaxtyping's dtypes of floats and complex numbers, and longdouble ones."""
+
+        dtypes = (*jaxtyping.Inexact.dtypes, "longdouble", "clongdouble")
+
+    class Real(jaxtyping.AbstractDtype):
+        """Dtypes of parameters: integers, bools and floats."""
+
+        dtypes = (*jaxtyping.Real.dtypes, "longdouble", "longlong", "ulonglong", "bool")
+
+
+Nested: TypeAlias = Scalar | list[Any] | tuple[Any, ...]
+"""Python numbers, and nested lists, which may contain traced values."""
+DtypeLike: TypeAlias = npt.DTypeLike | None
+"""Type of ``dtype=``; ``None`` for the default."""
 
 Shape = tuple[int, ...]
-ShapeLike: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 """Type of ``shape=``: an integer, or several."""
 FLOAT = np.dtype(np.float64)
 INT = np.dtype(np.int64)

@@ -11,8 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
+from jaxtyping import UInt64
 
-from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
+from functrace.numpy.protocol.operands import Arrayed
 from functrace.ops.matrices import real_dtype
 from functrace.ops.random import (
     random_exponential_p,
@@ -21,18 +22,31 @@ from functrace.ops.random import (
     random_wald_p,
     sample,
 )
-from functrace.random.arguments import ShapeLike, float_dtype, parameters, shaped, sizes
+from functrace.random.arguments import (
+    DtypeLike,
+    Float,
+    Inexact,
+    Nested,
+    Real,
+    ShapeLike,
+    X,
+    float_dtype,
+    parameters,
+    shaped,
+    sizes,
+)
 from functrace.random.discrete import rademacher
 from functrace.random.keys import one_key, split
+from functrace.typing import Array
 
 
 def uniform(
-    key: Arrayed,
+    key: UInt64[X, "2"],
     shape: ShapeLike = (),
     dtype: DtypeLike = None,
-    minval: Operand = 0.0,
-    maxval: Operand = 1.0,
-) -> Any:
+    minval: Real[X, "*#shape"] | Nested = 0.0,
+    maxval: Real[X, "*#shape"] | Nested = 1.0,
+) -> Float[Array, "*shape"]:
     """Draw from the uniform distribution on [minval, maxval).
 
     Args:
@@ -65,7 +79,9 @@ def uniform(
     return drawn * (high - low) + low
 
 
-def normal(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def normal(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Inexact[Array, "*shape"]:
     """Draw from the standard normal distribution.
 
     Args:
@@ -107,7 +123,9 @@ def _exponentials(key: Arrayed, name: str, shape: tuple[int, ...], dtype: np.dty
     return sample(random_exponential_p, one_key(key, name), shape, dtype)
 
 
-def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def exponential(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Float[Array, "*shape"]:
     """Draw from the exponential distribution of mean 1.
 
     Args:
@@ -138,7 +156,9 @@ def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) ->
     )
 
 
-def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def gumbel(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Float[Array, "*shape"]:
     """Draw from the Gumbel distribution, whose distribution function is exp(-exp(-x)).
 
     Args:
@@ -163,7 +183,9 @@ def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     )
 
 
-def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def logistic(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Float[Array, "*shape"]:
     """Draw from the logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
 
     Args:
@@ -189,7 +211,9 @@ def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> An
     return np.log(drawn[0]) - np.log(drawn[1])
 
 
-def laplace(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def laplace(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Float[Array, "*shape"]:
     """Draw from the Laplace distribution, whose density is exp(-abs(x)) / 2.
 
     Args:
@@ -215,7 +239,9 @@ def laplace(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any
     return drawn[0] - drawn[1]
 
 
-def cauchy(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def cauchy(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Float[Array, "*shape"]:
     """Draw from the Cauchy distribution, whose density is 1 / (pi (1 + x**2)).
 
     Args:
@@ -240,7 +266,9 @@ def cauchy(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
     return np.tan(math.pi * (drawn - 0.5))
 
 
-def maxwell(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def maxwell(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Float[Array, "*shape"]:
     """Draw from the Maxwell distribution: the length of a vector of three standard normal numbers.
 
     Args:
@@ -265,8 +293,12 @@ def maxwell(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any
 
 
 def double_sided_maxwell(
-    key: Arrayed, loc: Operand, scale: Operand, shape: ShapeLike = (), dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    loc: Real[X, "*#shape"] | Nested,
+    scale: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike = (),
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the Maxwell distribution with a random sign, times ``scale``, plus ``loc``.
 
     Args:
@@ -297,8 +329,11 @@ def double_sided_maxwell(
 
 
 def rayleigh(
-    key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    scale: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the Rayleigh distribution: ``scale`` times the length of a vector of two standard
     normal numbers.
 
@@ -326,8 +361,11 @@ def rayleigh(
 
 
 def pareto(
-    key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    b: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the Pareto distribution on [1, inf), whose density is b / x**(b + 1).
 
     Args:
@@ -354,12 +392,12 @@ def pareto(
 
 
 def weibull_min(
-    key: Arrayed,
-    scale: Operand,
-    concentration: Operand,
+    key: UInt64[X, "2"],
+    scale: Real[X, "*#shape"] | Nested,
+    concentration: Real[X, "*#shape"] | Nested,
     shape: ShapeLike = (),
     dtype: DtypeLike = None,
-) -> Any:
+) -> Float[Array, "*shape"]:
     """Draw from the Weibull distribution: ``scale`` times an exponential sample to the power of 1 /
     ``concentration``.
 
@@ -389,8 +427,11 @@ def weibull_min(
 
 
 def lognormal(
-    key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    sigma: Real[X, "*#shape"] | Nested = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the log-normal distribution: the exponential of ``sigma`` times a standard normal
     number.
 
@@ -418,13 +459,13 @@ def lognormal(
 
 
 def triangular(
-    key: Arrayed,
-    left: Operand,
-    mode: Operand,
-    right: Operand,
+    key: UInt64[X, "2"],
+    left: Real[X, "*#shape"] | Nested,
+    mode: Real[X, "*#shape"] | Nested,
+    right: Real[X, "*#shape"] | Nested,
     shape: ShapeLike | None = None,
     dtype: DtypeLike = None,
-) -> Any:
+) -> Float[Array, "*shape"]:
     """Draw from the distribution whose density rises linearly from ``left`` to ``mode``, and falls
     to ``right``.
 
@@ -461,12 +502,12 @@ def triangular(
 
 
 def truncated_normal(
-    key: Arrayed,
-    lower: Operand,
-    upper: Operand,
+    key: UInt64[X, "2"],
+    lower: Real[X, "*#shape"] | Nested,
+    upper: Real[X, "*#shape"] | Nested,
     shape: ShapeLike | None = None,
     dtype: DtypeLike = None,
-) -> Any:
+) -> Float[Array, "*shape"]:
     """Draw from the standard normal distribution, truncated to an interval.
 
     Args:
@@ -510,8 +551,11 @@ def truncated_normal(
 
 
 def wald(
-    key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    mean: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the Wald (inverse Gaussian) distribution with a mean, and scale 1.
 
     Args:

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
+from jaxtyping import Bool, Int64, Integer, Shaped, UInt, UInt64
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.functions.taking import take, take_along_axis
-from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand, arrayed, one_axis
+from functrace.numpy.protocol.operands import Arrayed, arrayed, one_axis
 from functrace.ops.checks import require
 from functrace.ops.random import (
     random_binomial_p,
@@ -34,8 +35,12 @@ from functrace.ops.shaping import convert
 from functrace.random.arguments import (
     FLOAT,
     INT,
+    DtypeLike,
+    Nested,
+    Real,
     Shape,
     ShapeLike,
+    X,
     int_dtype,
     joint_shape,
     parameter,
@@ -44,13 +49,16 @@ from functrace.random.arguments import (
 )
 from functrace.random.keys import one_key
 from functrace.tracing.tracer import Tracer
+from functrace.typing import Array
 
 _WORD = np.dtype(np.uint64)
 _MOST = float(2**63 - 1024)
 """The largest double that fits into an int64."""
 
 
-def bits(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def bits(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> UInt[Array, "*shape"]:
     """Draw unsigned integers with uniformly random bits.
 
     Args:
@@ -83,12 +91,12 @@ def bits(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
 
 
 def randint(
-    key: Arrayed,
+    key: UInt64[X, "2"],
     shape: ShapeLike,
-    minval: int | Operand,
-    maxval: int | Operand,
+    minval: Integer[X, "*#shape"] | Nested,
+    maxval: Integer[X, "*#shape"] | Nested,
     dtype: DtypeLike = None,
-) -> Any:
+) -> Integer[Array, "*shape"]:
     """Draw integers from ``minval`` to ``maxval - 1``, uniformly.
 
     Args:
@@ -124,7 +132,7 @@ def randint(
     return sample(random_integers_p, key, wanted, kind, least, most)
 
 
-def _bound(x: int | Operand) -> Any:
+def _bound(x: Integer[X, "..."] | Nested) -> Any:
     if isinstance(x, int) and not isinstance(x, bool):
         if not -(2**63) <= x < 2**64:
             raise ArgumentError(
@@ -141,7 +149,9 @@ def _bound(x: int | Operand) -> Any:
     return found
 
 
-def bernoulli(key: Arrayed, p: Operand = 0.5, shape: ShapeLike | None = None) -> Any:
+def bernoulli(
+    key: UInt64[X, "2"], p: Real[X, "*#shape"] | Nested = 0.5, shape: ShapeLike | None = None
+) -> Bool[Array, "*shape"]:
     """Draw bools that are true with probability ``p``.
 
     Args:
@@ -165,7 +175,9 @@ def bernoulli(key: Arrayed, p: Operand = 0.5, shape: ShapeLike | None = None) ->
     return sample(random_uniform_p, one_key(key, "bernoulli"), shape, FLOAT) < limit
 
 
-def rademacher(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+def rademacher(
+    key: UInt64[X, "2"], shape: ShapeLike = (), dtype: DtypeLike = None
+) -> Real[Array, "*shape"]:
     """Draw 1 and -1, each with probability 1/2.
 
     Args:
@@ -193,8 +205,11 @@ def rademacher(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> 
 
 
 def poisson(
-    key: Arrayed, lam: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    lam: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Real[Array, "*shape"]:
     """Draw counts from the Poisson distribution of mean ``lam``.
 
     Args:
@@ -223,7 +238,7 @@ def poisson(
     return convert(sample(random_poisson_p, one_key(key, "poisson"), shape, INT, mean), kind)
 
 
-def _counts(n: int | Operand, name: str) -> Any:
+def _counts(n: Real[X, "..."] | Nested, name: str) -> Any:
     found = arrayed(n)
     if found.dtype.kind not in "biuf":
         raise DtypeError(f"random.{name}: n is {aval_of(found)}, not integers", fix="pass integers")
@@ -231,12 +246,12 @@ def _counts(n: int | Operand, name: str) -> Any:
 
 
 def binomial(
-    key: Arrayed,
-    n: int | Operand,
-    p: Operand,
+    key: UInt64[X, "2"],
+    n: Real[X, "*#shape"] | Nested,
+    p: Real[X, "*#shape"] | Nested,
     shape: ShapeLike | None = None,
     dtype: DtypeLike = None,
-) -> Any:
+) -> Real[Array, "*shape"]:
     """Draw the number of successes in ``n`` trials, each with probability ``p``.
 
     Args:
@@ -274,8 +289,11 @@ def binomial(
 
 
 def geometric(
-    key: Arrayed, p: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    p: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Real[Array, "*shape"]:
     """Draw the number of trials until the first success, each with probability ``p``: 1 or more.
 
     Args:
@@ -304,13 +322,13 @@ def geometric(
 
 
 def multinomial(
-    key: Arrayed,
-    n: int | Operand,
-    p: Operand,
+    key: UInt64[X, "2"],
+    n: Real[X, "*#shape"] | Nested,
+    p: Real[X, "*#shape k"] | Nested,
     *,
     shape: ShapeLike | None = None,
     dtype: DtypeLike = None,
-) -> Any:
+) -> Real[Array, "*shape k"]:
     """Draw the number of trials out of ``n`` for each of several outcomes with probabilities ``p``.
 
     Args:
@@ -383,12 +401,12 @@ def _places(key: Arrayed, weights: Arrayed, shape: Shape) -> Any:
 
 
 def categorical(
-    key: Arrayed,
-    logits: Operand,
+    key: UInt64[X, "2"],
+    logits: Real[X, "..."] | Nested,
     axis: SupportsIndex = -1,
     shape: ShapeLike | None = None,
     replace: bool = True,
-) -> Any:
+) -> Int64[Array, "*shape"]:
     """Draw categories, whose probabilities are the softmax of ``logits``.
 
     Args:
@@ -458,8 +476,11 @@ def _enough(name: str, wanted: int, there: int) -> None:
 
 
 def permutation(
-    key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, independent: bool = False
-) -> Any:
+    key: UInt64[X, "2"],
+    x: Shaped[X, "..."] | Nested,
+    axis: SupportsIndex = 0,
+    independent: bool = False,
+) -> Shaped[Array, "..."]:
     """Permute an array, or integers from 0, at random.
 
     Args:
@@ -524,13 +545,13 @@ def _is_count(x: object) -> bool:
 
 
 def choice(
-    key: Arrayed,
-    a: int | Operand,
+    key: UInt64[X, "2"],
+    a: Shaped[X, "..."] | Nested,
     shape: ShapeLike = (),
     replace: bool = True,
-    p: Operand | Sequence[float] | None = None,
+    p: Real[X, "n"] | Sequence[float] | None = None,
     axis: SupportsIndex = 0,
-) -> Any:
+) -> Shaped[Array, "..."]:
     """Draw elements of an array.
 
     Args:

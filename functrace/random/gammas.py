@@ -9,16 +9,21 @@ Layer: 8.
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
+from jaxtyping import UInt64
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
-from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
 from functrace.ops.random import random_loggamma_p, sample
 from functrace.random.arguments import (
+    DtypeLike,
+    Float,
+    Nested,
+    Real,
     ShapeLike,
+    X,
     float_dtype,
     joint_shape,
     parameter,
@@ -28,11 +33,15 @@ from functrace.random.arguments import (
 from functrace.random.continuous import exponential, normal
 from functrace.random.discrete import rademacher
 from functrace.random.keys import one_key, split
+from functrace.typing import Array
 
 
 def loggamma(
-    key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    a: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw the logarithm of a sample of the gamma distribution.
 
     For a small shape parameter, samples underflow, and their logarithms do not.
@@ -60,7 +69,12 @@ def loggamma(
     return sample(random_loggamma_p, one_key(key, "loggamma"), shape, dtype, power)
 
 
-def gamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def gamma(
+    key: UInt64[X, "2"],
+    a: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the gamma distribution, whose density is proportional to x**(a - 1) exp(-x).
 
     Args:
@@ -94,8 +108,11 @@ def gamma(key: Arrayed, a: Operand, shape: ShapeLike | None = None, dtype: Dtype
 
 
 def chisquare(
-    key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    df: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the chi-square distribution with ``df`` degrees of freedom.
 
     Args:
@@ -123,12 +140,12 @@ def chisquare(
 
 
 def f(
-    key: Arrayed,
-    dfnum: Operand,
-    dfden: Operand,
+    key: UInt64[X, "2"],
+    dfnum: Real[X, "*#shape"] | Nested,
+    dfden: Real[X, "*#shape"] | Nested,
     shape: ShapeLike | None = None,
     dtype: DtypeLike = None,
-) -> Any:
+) -> Float[Array, "*shape"]:
     """Draw from the F distribution: the ratio of two chi-square samples, each divided by its
     degrees of freedom.
 
@@ -161,7 +178,12 @@ def f(
     return np.exp(above - below) * (lower / upper)
 
 
-def t(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+def t(
+    key: UInt64[X, "2"],
+    df: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from Student's t distribution with ``df`` degrees of freedom.
 
     Args:
@@ -192,8 +214,12 @@ def t(key: Arrayed, df: Operand, shape: ShapeLike | None = None, dtype: DtypeLik
 
 
 def beta(
-    key: Arrayed, a: Operand, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    a: Real[X, "*#shape"] | Nested,
+    b: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the beta distribution, whose density is proportional to x**(a - 1) (1 - x)**(b -
     1).
 
@@ -224,8 +250,11 @@ def beta(
 
 
 def dirichlet(
-    key: Arrayed, alpha: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    alpha: Real[X, "*#shape n"] | Nested,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape n"]:
     """Draw from the Dirichlet distribution: positive numbers that add up to 1.
 
     Args:
@@ -264,8 +293,11 @@ def dirichlet(
 
 
 def generalized_normal(
-    key: Arrayed, p: Operand, shape: ShapeLike = (), dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    p: Real[X, "*#shape"] | Nested,
+    shape: ShapeLike = (),
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape"]:
     """Draw from the distribution whose density is proportional to exp(-abs(x)**p).
 
     Args:
@@ -295,8 +327,12 @@ def generalized_normal(
 
 
 def ball(
-    key: Arrayed, d: SupportsIndex, p: Operand = 2, shape: ShapeLike = (), dtype: DtypeLike = None
-) -> Any:
+    key: UInt64[X, "2"],
+    d: SupportsIndex,
+    p: Real[X, ""] | Nested = 2,
+    shape: ShapeLike = (),
+    dtype: DtypeLike = None,
+) -> Float[Array, "*shape {d}"]:
     """Draw points uniformly from the unit ball of ``d`` dimensions, in the norm of order ``p``.
 
     Args:

@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
+from jaxtyping import Bool, Integer, UInt64
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import aval_of
-from functrace.numpy.protocol.operands import Arrayed, Operand, arrayed
+from functrace.numpy.protocol.operands import Arrayed, arrayed
 from functrace.ops.random import fold_key_p, sample, seed_key_p, split_key_p
 from functrace.ops.shaping import convert
-from functrace.random.arguments import sizes
+from functrace.random.arguments import X, sizes
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer
+from functrace.typing import Array
 
 _WORDS = np.dtype(np.uint64)
 _MAKE = "make one of a seed, key = functrace.random.key(0), and pass it first"
@@ -54,7 +56,7 @@ def one_key(key: Arrayed, name: str) -> Any:
     return key
 
 
-def key(seed: int | np.integer[Any] | Arrayed) -> Any:
+def key(seed: int | Integer[X, ""]) -> UInt64[Array, "2"]:
     """Make a key from a seed.
 
     Args:
@@ -108,7 +110,9 @@ def key(seed: int | np.integer[Any] | Arrayed) -> Any:
     return np.random.SeedSequence(number).generate_state(2, np.uint64)
 
 
-def split(key: Arrayed, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Any:
+def split(
+    key: UInt64[X, "2"], num: SupportsIndex | Sequence[SupportsIndex] = 2
+) -> UInt64[Array, "*num 2"]:
     """Make several keys from one, independent of each other, and of the key's own draws.
 
     Args:
@@ -134,7 +138,7 @@ def split(key: Arrayed, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Any
     return sample(split_key_p, one_key(key, "split"), (*sizes(num, "split"), 2), _WORDS)
 
 
-def fold_in(key: Arrayed, data: int | Operand) -> Any:
+def fold_in(key: UInt64[X, "2"], data: int | Integer[X, ""] | Bool[X, ""]) -> UInt64[Array, "2"]:
     """Derive a key from a key and a number, such as the index of a step, an example or a layer.
 
     Args:

@@ -5,26 +5,39 @@ Layer: 8.
 
 from __future__ import annotations
 
-from typing import Any, Literal, SupportsIndex
+from typing import Literal, SupportsIndex
 
 import numpy as np
+from jaxtyping import UInt64
 
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
-from functrace.numpy.protocol.operands import Arrayed, DtypeLike, Operand
-from functrace.random.arguments import ShapeLike, float_dtype, joint_shape, parameter, sizes
+from functrace.random.arguments import (
+    DtypeLike,
+    Float,
+    Inexact,
+    Nested,
+    Real,
+    ShapeLike,
+    X,
+    float_dtype,
+    joint_shape,
+    parameter,
+    sizes,
+)
 from functrace.random.continuous import normal
 from functrace.random.keys import one_key
+from functrace.typing import Array
 
 
 def multivariate_normal(
-    key: Arrayed,
-    mean: Operand,
-    cov: Operand,
+    key: UInt64[X, "2"],
+    mean: Real[X, "*#shape n"] | Nested,
+    cov: Real[X, "*#shape n n"] | Nested,
     shape: ShapeLike | None = None,
     dtype: DtypeLike = None,
     method: Literal["cholesky", "eigh", "svd"] = "cholesky",
-) -> Any:
+) -> Float[Array, "*shape n"]:
     """Draw normal vectors with a mean and a covariance, differentiable by both.
 
     Args:
@@ -83,12 +96,12 @@ def multivariate_normal(
 
 
 def orthogonal(
-    key: Arrayed,
+    key: UInt64[X, "2"],
     n: SupportsIndex,
     shape: ShapeLike = (),
     dtype: DtypeLike = None,
     m: SupportsIndex | None = None,
-) -> Any:
+) -> Inexact[Array, "*shape {n} m"]:
     """Draw orthogonal (unitary) matrices, uniformly distributed.
 
     Args:

@@ -550,8 +550,9 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _typed(leaf: PyTree, dtype: np.dtype[Any]) -> Any:
-    made = leaf.astype(dtype)
-    return made[()] if isinstance(made, np.ndarray) and not made.ndim else made
+    made: Any = leaf.astype(dtype)
+    one: object = made
+    return made[()] if isinstance(one, np.ndarray) and not made.ndim else made
 
 
 def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[Any]:
@@ -654,9 +655,10 @@ def prefix_leaves(
     pairs = [(prefix, treedef)]
     while pairs:
         p, spec = pairs.pop()
+        given: Any = p
         # (`A | B` would build a new type per call)
         if p is None or (isinstance(p, (int, np.integer)) and (flags or not isinstance(p, bool))):
-            result += [p if p is None else int(p)] * spec.num_leaves
+            result += [p if p is None else int(given)] * spec.num_leaves
             continue
         children = _children_like(p, spec)
         if children is None:
@@ -676,18 +678,16 @@ def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
     kind = spec.type
     if kind is None:
         return None
+    held: Any = tree
     if isinstance(tree, dict):
-        keys = sorted(tree, key=repr)
+        keys: list[Any] = sorted(held, key=repr)
         entries = spec.entries()
         if not issubclass(kind, dict) or sorted(entries, key=repr) != keys:
             return None
-        return [tree[key] for key in entries]
+        return [held[key] for key in entries]
     if isinstance(tree, (tuple, list)):
-        return (
-            list(tree)
-            if issubclass(kind, (tuple, list)) and len(tree) == spec.num_children
-            else None
-        )
+        fits = issubclass(kind, (tuple, list)) and len(held) == spec.num_children
+        return list(held) if fits else None
     children, level = flatten(tree, lambda x: x is not tree)
     return children if level == spec.one_level() else None
 

@@ -17,7 +17,7 @@ import sys
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final, overload
 
 import numpy as np
 
@@ -180,7 +180,7 @@ def register(
         ``jax.tree_util.register_pytree_node_class``, ``register_pytree_node`` and
         ``register_dataclass``.
     """
-    if not isinstance(kind, type):
+    if not isinstance(kind, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
         raise ArgumentError(
             f"register takes a class, not a {type(kind).__name__}",
             fix="register(Point), or @register above the class",
@@ -281,13 +281,13 @@ def is_value(tree: object) -> bool:
     return has_hash(tree)
 
 
-def fields_of(kind: object) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def fields_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the names of the children and of the static fields of a dataclass that is flattened by
     its fields."""
-    return _fields.get(kind)  # type: ignore[call-overload]
+    return _fields.get(kind)
 
 
-def is_exact(kind: object) -> bool:
+def is_exact(kind: Any) -> bool:
     """Return True if the equality of a class's nodes is exact, see `Static`."""
     return kind in _registered or kind in _at_sight
 
@@ -295,7 +295,7 @@ def is_exact(kind: object) -> bool:
 # -- classes registered on first use ---------------------------------------------------------------
 
 
-def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def see(leaves: Iterable[object], is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Register the classes of leaves that are pytree nodes; return True if there are any.
 
     Args:
@@ -304,8 +304,9 @@ def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) 
     """
     found = False
     for leaf in leaves:
-        if type(leaf) not in LEAVES and not (is_leaf is not None and is_leaf(leaf)):
-            found |= _see(type(leaf), leaf)
+        kind = type(leaf)
+        if kind not in LEAVES and not (is_leaf is not None and is_leaf(leaf)):
+            found |= _see(kind, leaf)
     return found
 
 
@@ -338,13 +339,13 @@ def _enter(
     unflatten: Callable[[Any, Any], Any],
     entry: type[optree.PyTreeEntry] | None = None,
 ) -> None:
-    optree.register_pytree_node(
+    cast("Any", optree).register_pytree_node(
         kind, flatten, unflatten, path_entry_type=entry or optree.AutoEntry, namespace=NAMESPACE
     )
 
 
 def _forget(kind: type) -> None:
-    optree.unregister_pytree_node(kind, namespace=NAMESPACE)
+    cast("Any", optree).unregister_pytree_node(kind, namespace=NAMESPACE)
     for table in (_at_sight, _foreign, _fields):
         table.pop(kind, None)
 
@@ -352,10 +353,10 @@ def _forget(kind: type) -> None:
 # -- flattening ------------------------------------------------------------------------------------
 
 
-def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+def _by_fields(kind: type[object]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
     """Return functions that flatten a dataclass, and rebuild it without running its
     ``__init__``."""
-    fields = dataclasses.fields(kind)
+    fields = dataclasses.fields(cast("Any", kind))
     leaves = tuple([field.name for field in fields if not field.metadata.get("static", False)])
     fixed = tuple([field.name for field in fields if field.metadata.get("static", False)])
     _fields[kind] = leaves, fixed
@@ -409,13 +410,14 @@ def _check_attributes(tree: object, held: dict[str, Any], known: frozenset[str])
 
 
 def _by_functions(
-    kind: type, flatten: Flatten, unflatten: Unflatten
+    kind: type, flatten: Callable[[Any], object], unflatten: Unflatten
 ) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
     """Return functions that flatten and rebuild objects of a class by the user's functions."""
 
     def apart(tree: PyTree) -> tuple[Iterable[Any], Static | None]:
-        pair = flatten(tree)
-        if not (isinstance(pair, tuple) and len(pair) == 2):
+        returned = flatten(tree)
+        pair: Any = returned
+        if not (isinstance(returned, tuple) and len(pair) == 2):
             raise TreeError(
                 f"flatten of {kind.__name__} returned a {type(pair).__name__}, not a pair "
                 "(children, static)",
@@ -480,7 +482,10 @@ def _is_jax_node(leaf: object) -> bool:
 
 
 def _flatten_by_jax(tree: PyTree) -> tuple[list[Any], Any]:
-    return sys.modules["jax.tree_util"].tree_flatten(tree, is_leaf=lambda x: x is not tree)
+    def is_below(part: object) -> bool:
+        return part is not tree
+
+    return sys.modules["jax.tree_util"].tree_flatten(tree, is_leaf=is_below)
 
 
 def _unflatten_by_jax(treedef: PyTree, children: Iterable[PyTree]) -> Any:

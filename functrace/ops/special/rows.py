@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from functrace.ops.elementwise import ELEMENTWISE, Elementwise
 from functrace.ops.shaping import convert
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from functrace.typing import Function
 
 Partial = Callable[..., Any] | str | None
 """The derivative by one argument, from operands and output; a string names an argument without
@@ -41,7 +44,11 @@ def special_function(name: str) -> SpecialFunction:
 
 
 def special(
-    ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None
+    ufunc: np.ufunc,
+    *deriv: Function[Any] | str | None,
+    source: str,
+    named: str = "",
+    jvp: Function[Any] | None = None,
 ) -> SpecialFunction:
     """Make the primitive of a SciPy ufunc, and add it to the table.
 

@@ -12,24 +12,26 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Float, Inexact
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.protocol.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import banded
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import cholesky, matrices, right_sides, together
+from functrace.scipy.linalg.operands import Flag, Nested, Numeric, X
 from functrace.typing import Array
 
 
 @on_traced(scipy.linalg.solve_banded)
 def solve_banded(
     l_and_u: tuple[int, int],
-    ab: Operand,
-    b: Operand,
+    ab: Numeric[X, "*#b d n"] | Nested,
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.solve_banded``: derivatives are banded solves, too.
 
     Args:
@@ -94,13 +96,13 @@ def _bands(a: Array, otherwise: Array, lower: bool) -> Any:
 
 @on_traced(scipy.linalg.solveh_banded)
 def solveh_banded(
-    ab: Operand,
-    b: Operand,
+    ab: Numeric[X, "*#b d n"] | Nested,
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     lower: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.solveh_banded``: by LU, without a check of positive definiteness.
 
     Example:
@@ -117,8 +119,11 @@ def solveh_banded(
 
 @on_traced(scipy.linalg.cholesky_banded)
 def cholesky_banded(
-    ab: Operand, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
-) -> Any:
+    ab: Numeric[X, "*b d n"] | Nested,
+    overwrite_ab: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Inexact[Array, "*b d n"]:
     """``scipy.linalg.cholesky_banded``, by the dense factorization: n**3 flops.
 
     Example:
@@ -136,11 +141,11 @@ def cholesky_banded(
 
 @on_traced(scipy.linalg.cho_solve_banded)
 def cho_solve_banded(
-    cb_and_lower: tuple[Operand, bool],
-    b: Operand,
+    cb_and_lower: tuple[Numeric[X, "*#b d n"] | Nested, Flag],
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.cho_solve_banded``: two banded solves with `cholesky_banded`.
 
     Example:
@@ -202,7 +207,7 @@ def _eigen(
 
 @on_traced(scipy.linalg.eig_banded)
 def eig_banded(
-    a_band: Operand,
+    a_band: Numeric[X, "*b d n"] | Nested,
     lower: bool = False,
     eigvals_only: bool = False,
     overwrite_a_band: bool = False,
@@ -229,13 +234,13 @@ def eig_banded(
 
 @on_traced(scipy.linalg.eigvals_banded)
 def eigvals_banded(
-    a_band: Operand,
+    a_band: Numeric[X, "*b d n"] | Nested,
     lower: bool = False,
     overwrite_a_band: bool = False,
     select: str = "a",
     select_range: tuple[float, float] | None = None,
     check_finite: bool = True,
-) -> Any:
+) -> Float[Array, "*b k"]:
     """``scipy.linalg.eigvals_banded``; see `eig_banded`.
 
     Example:
@@ -249,8 +254,8 @@ def eigvals_banded(
 
 @on_traced(scipy.linalg.eigh_tridiagonal)
 def eigh_tridiagonal(
-    d: Operand,
-    e: Operand,
+    d: Numeric[X, "n"] | Nested,
+    e: Numeric[X, "m"] | Nested,
     eigvals_only: bool = False,
     select: str = "a",
     select_range: tuple[float, float] | None = None,
@@ -288,14 +293,14 @@ def eigh_tridiagonal(
 
 @on_traced(scipy.linalg.eigvalsh_tridiagonal)
 def eigvalsh_tridiagonal(
-    d: Operand,
-    e: Operand,
+    d: Numeric[X, "n"] | Nested,
+    e: Numeric[X, "m"] | Nested,
     select: str = "a",
     select_range: tuple[float, float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
-) -> Any:
+) -> Float[Array, "k"]:
     """``scipy.linalg.eigvalsh_tridiagonal``; see `eigh_tridiagonal`.
 
     Example:

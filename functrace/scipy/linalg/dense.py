@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Inexact, Integer
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.linalg.operands import Flag, Nested, Numeric, X
 from functrace.tracing.binding import bind
 from functrace.typing import Array
-
-Pair = tuple[Any, Any]
 
 
 def matrices(name: str, x: Operand, *, square: bool = True) -> Any:
@@ -58,14 +58,14 @@ def right_sides(b: Operand) -> tuple[Any, bool]:
 
 @on_traced(scipy.linalg.solve_triangular)
 def solve_triangular(
-    a: Operand,
-    b: Operand,
+    a: Numeric[X, "*#b n n"] | Nested,
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.solve_triangular``: one triangle of ``a`` is read.
 
     Args:
@@ -140,15 +140,15 @@ def _assumed(name: str, a: Operand, assume_a: str | None, lower: bool) -> Any:
 
 @on_traced(scipy.linalg.solve)
 def solve(
-    a: Operand,
-    b: Operand,
+    a: Numeric[X, "*#b n n"] | Nested,
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     lower: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     assume_a: str | None = None,
     transposed: bool = False,
-) -> Any:
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.solve``; ``assume_a`` selects the parts of ``a`` that are read; always LU.
 
     Example:
@@ -174,13 +174,13 @@ def solve(
 
 @on_traced(scipy.linalg.inv)
 def inv(
-    a: Operand,
+    a: Numeric[X, "*b n n"] | Nested,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
     assume_a: str | None = None,
     lower: bool = False,
-) -> Any:
+) -> Inexact[Array, "*b n n"]:
     """``scipy.linalg.inv``, for traced values too.
 
     Example:
@@ -194,7 +194,9 @@ def inv(
 
 
 @on_traced(scipy.linalg.det)
-def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(
+    a: Numeric[X, "*b n n"] | Nested, overwrite_a: bool = False, check_finite: bool = True
+) -> Inexact[Any, "*b"]:
     """``scipy.linalg.det``, for traced values too.
 
     Example:
@@ -212,8 +214,11 @@ def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any
 
 @on_traced(scipy.linalg.cholesky)
 def cholesky(
-    a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+    a: Numeric[X, "*b n n"] | Nested,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> Inexact[Array, "*b n n"]:
     """``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part.
 
     Example:
@@ -229,8 +234,11 @@ def cholesky(
 
 @on_traced(scipy.linalg.cho_factor)
 def cho_factor(
-    a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Pair:
+    a: Numeric[X, "*b n n"] | Nested,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[Inexact[Array, "*b n n"], bool]:
     """``scipy.linalg.cho_factor``; the other triangle is 0 (SciPy leaves arbitrary values there).
 
     Example:
@@ -246,8 +254,11 @@ def cho_factor(
 
 @on_traced(scipy.linalg.cho_solve)
 def cho_solve(
-    c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+    c_and_lower: tuple[Numeric[X, "*#b n n"] | Nested, Flag],
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.cho_solve``: solve with the result of `cho_factor`, by two triangular solves.
 
     Example:
@@ -265,7 +276,9 @@ def cho_solve(
 
 
 @on_traced(scipy.linalg.lu_factor)
-def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
+def lu_factor(
+    a: Numeric[X, "*b m n"] | Nested, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Inexact[Array, "*b m n"], Integer[Array, "*b k"]]:
     """``scipy.linalg.lu_factor``: both factors in one matrix, and LAPACK's pivots.
 
     Example:
@@ -282,12 +295,12 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
 
 @on_traced(scipy.linalg.lu_solve)
 def lu_solve(
-    lu_and_piv: Pair,
-    b: Operand,
+    lu_and_piv: tuple[Numeric[X, "*#b n n"] | Nested, Integer[X, "*#b n"] | Nested],
+    b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.lu_solve``: solve with `lu_factor`; ``trans`` as in `solve_triangular`.
 
     Example:
@@ -315,12 +328,12 @@ def lu_solve(
 
 @on_traced(scipy.linalg.lu)
 def lu(
-    a: Operand,
+    a: Numeric[X, "*b m n"] | Nested,
     permute_l: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Numeric[Array, "..."], ...]:
     """``scipy.linalg.lu``: ``a = P L U``; the order of rows has no derivative.
 
     Args:
@@ -347,8 +360,8 @@ def lu(
 
 @on_traced(scipy.linalg.eigh)
 def eigh(
-    a: Operand,
-    b: Operand | None = None,
+    a: Numeric[X, "*#b n n"] | Nested,
+    b: Numeric[X, "*#b n n"] | Nested | None = None,
     *,
     lower: bool = True,
     eigvals_only: bool = False,
@@ -415,7 +428,7 @@ def eigh(
 
 @on_traced(scipy.linalg.svd)
 def svd(
-    a: Operand,
+    a: Numeric[X, "*b m n"] | Nested,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
@@ -443,7 +456,7 @@ def svd(
 
 
 def _function(name: str) -> Any:
-    def function(A: Operand) -> Any:
+    def function(A: Numeric[X, "*b n n"] | Nested) -> Inexact[Array, "*b n n"]:
         return mf.matrix_function(matrices(name, A), name)
 
     function.__name__ = function.__qualname__ = name

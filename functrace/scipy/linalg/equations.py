@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Inexact
 
 from functrace.api.custom_rules.external_values import attached, called_later
 from functrace.api.differentiation.gradients import jvp, vjp
@@ -31,12 +32,20 @@ from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.linalg.dense import adjoint, matrices, together
+from functrace.scipy.linalg.operands import Nested, Numeric, X
+from functrace.typing import Array
 
 Equation: TypeAlias = Callable[..., Any]
+Number: TypeAlias = Numeric[X, ""] | Nested
+"""A number instead of a matrix of one element, or nested lists."""
 
 
 @on_traced(scipy.linalg.solve_sylvester)
-def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Any:
+def solve_sylvester(
+    a: Numeric[X, "*#b m m"] | Nested,
+    b: Numeric[X, "*#b n n"] | Nested,
+    q: Numeric[X, "*#b m n"] | Nested,
+) -> Inexact[Array, "*b m n"]:
     """``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``.
 
     Example:
@@ -52,7 +61,9 @@ def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.solve_continuous_lyapunov)
-def solve_continuous_lyapunov(a: Operand, q: Operand) -> Any:
+def solve_continuous_lyapunov(
+    a: Numeric[X, "*#b n n"] | Nested, q: Numeric[X, "*#b n n"] | Nested
+) -> Inexact[Array, "*b n n"]:
     """``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``.
 
     Example:
@@ -68,7 +79,9 @@ def solve_continuous_lyapunov(a: Operand, q: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.solve_discrete_lyapunov)
-def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -> Any:
+def solve_discrete_lyapunov(
+    a: Numeric[X, "*#b n n"] | Nested, q: Numeric[X, "*#b n n"] | Nested, method: str | None = None
+) -> Inexact[Array, "*b n n"]:
     """``scipy.linalg.solve_discrete_lyapunov``: solve ``a x a^H - x + q = 0``.
 
     Args:
@@ -112,14 +125,14 @@ def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -
 
 @on_traced(scipy.linalg.solve_continuous_are)
 def solve_continuous_are(
-    a: Operand,
-    b: Operand,
-    q: Operand,
-    r: Operand,
-    e: Operand | None = None,
-    s: Operand | None = None,
+    a: Numeric[X, "n n"] | Number,
+    b: Numeric[X, "n k"] | Number,
+    q: Numeric[X, "n n"] | Number,
+    r: Numeric[X, "k k"] | Number,
+    e: Numeric[X, "n n"] | Number | None = None,
+    s: Numeric[X, "n k"] | Number | None = None,
     balanced: bool = True,
-) -> Any:
+) -> Inexact[Array, "n n"]:
     """``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e +
     s^H) + q = 0``.
 
@@ -154,14 +167,14 @@ def solve_continuous_are(
 
 @on_traced(scipy.linalg.solve_discrete_are)
 def solve_discrete_are(
-    a: Operand,
-    b: Operand,
-    q: Operand,
-    r: Operand,
-    e: Operand | None = None,
-    s: Operand | None = None,
+    a: Numeric[X, "n n"] | Number,
+    b: Numeric[X, "n k"] | Number,
+    q: Numeric[X, "n n"] | Number,
+    r: Numeric[X, "k k"] | Number,
+    e: Numeric[X, "n n"] | Number | None = None,
+    s: Numeric[X, "n k"] | Number | None = None,
     balanced: bool = True,
-) -> Any:
+) -> Inexact[Array, "n n"]:
     """``scipy.linalg.solve_discrete_are``, for traced values too.
 
     ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``

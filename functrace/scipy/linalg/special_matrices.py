@@ -9,15 +9,20 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Inexact, Shaped
 
 from functrace.errors import ShapeError
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import right_sides, together
+from functrace.scipy.linalg.operands import Nested, Numeric, X
+from functrace.typing import Array
 
 
 @on_traced(scipy.linalg.toeplitz)
-def toeplitz(c: Operand, r: Operand | None = None) -> Any:
+def toeplitz(
+    c: Shaped[X, "*#b m"] | Nested, r: Shaped[X, "*#b n"] | Nested | None = None
+) -> Shaped[Array, "*b m n"]:
     """``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
 
     Args:
@@ -42,7 +47,7 @@ def toeplitz(c: Operand, r: Operand | None = None) -> Any:
 
 
 @on_traced(scipy.linalg.block_diag)
-def block_diag(*arrs: Operand) -> Any:
+def block_diag(*arrs: Shaped[X, "..."] | Nested) -> Shaped[Array, "*b m n"]:
     """``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast.
 
     Example:
@@ -66,7 +71,7 @@ def block_diag(*arrs: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.circulant)
-def circulant(c: Operand) -> Any:
+def circulant(c: Shaped[X, "*b n"] | Nested) -> Shaped[Array, "*b n n"]:
     """``scipy.linalg.circulant``: each column is the one before, rotated by one.
 
     Example:
@@ -83,7 +88,9 @@ def circulant(c: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.hankel)
-def hankel(c: Operand, r: Operand | None = None) -> Any:
+def hankel(
+    c: Shaped[X, "*#b m"] | Nested, r: Shaped[X, "*#b n"] | Nested | None = None
+) -> Shaped[Array, "*b m n"]:
     """``scipy.linalg.hankel``: constant anti-diagonals, from the first column and the last row.
 
     Args:
@@ -108,7 +115,7 @@ def hankel(c: Operand, r: Operand | None = None) -> Any:
 
 
 @on_traced(scipy.linalg.companion)
-def companion(a: Operand) -> Any:
+def companion(a: Numeric[X, "*b n"] | Nested) -> Numeric[Array, "*b m m"]:
     """``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients,
     shape (..., n).
 
@@ -134,7 +141,7 @@ def companion(a: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.fiedler)
-def fiedler(a: Operand) -> Any:
+def fiedler(a: Numeric[X, "*b n"] | Nested) -> Numeric[Array, "*b n n"]:
     """``scipy.linalg.fiedler``: absolute differences of all pairs of elements, shape (..., n, n).
 
     Example:
@@ -150,7 +157,9 @@ def fiedler(a: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.leslie)
-def leslie(f: Operand, s: Operand) -> Any:
+def leslie(
+    f: Numeric[X, "*#b n"] | Nested, s: Numeric[X, "*#b m"] | Nested
+) -> Numeric[Array, "*b n n"]:
     """``scipy.linalg.leslie``: births in the first row, survivors below the diagonal.
 
     Args:
@@ -181,7 +190,9 @@ def leslie(f: Operand, s: Operand) -> Any:
 
 
 @on_traced(scipy.linalg.convolution_matrix)
-def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
+def convolution_matrix(
+    a: Numeric[X, "*b m"] | Nested, n: int, mode: str = "full"
+) -> Numeric[Array, "*b k {n}"]:
     """``scipy.linalg.convolution_matrix``: the matrix that convolves with ``a``, shape (..., m).
 
     Example:
@@ -214,7 +225,9 @@ def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
 
 
 @on_traced(scipy.linalg.khatri_rao)
-def khatri_rao(a: Operand, b: Operand) -> Any:
+def khatri_rao(
+    a: Numeric[X, "*#b m k"] | Nested, b: Numeric[X, "*#b n k"] | Nested
+) -> Numeric[Array, "*b r k"]:
     """``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and
     (..., n, k).
 
@@ -245,7 +258,11 @@ def _first_row(c_or_cr: Operand) -> tuple[Any, Any]:
 
 
 @on_traced(scipy.linalg.solve_toeplitz)
-def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> Any:
+def solve_toeplitz(
+    c_or_cr: Numeric[X, "n"] | Nested,
+    b: Numeric[X, "n"] | Numeric[X, "*b n k"] | Nested,
+    check_finite: bool = True,
+) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
     """``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion
     has n**2.
 
@@ -264,8 +281,11 @@ def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> A
 
 @on_traced(scipy.linalg.matmul_toeplitz)
 def matmul_toeplitz(
-    c_or_cr: Operand, x: Operand, check_finite: bool = False, workers: int | None = None
-) -> Any:
+    c_or_cr: Numeric[X, "m"] | Nested,
+    x: Numeric[X, "n *k"] | Nested,
+    check_finite: bool = False,
+    workers: int | None = None,
+) -> Numeric[Array, "m *k"]:
     """``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n
     - 1.
 
@@ -299,14 +319,14 @@ def matmul_toeplitz(
 
 @on_traced(scipy.linalg.solve_circulant)
 def solve_circulant(
-    c: Operand,
-    b: Operand,
+    c: Numeric[X, "..."] | Nested,
+    b: Numeric[X, "..."] | Nested,
     singular: str = "raise",
     tol: float | None = None,
     caxis: int = -1,
     baxis: int = 0,
     outaxis: int = 0,
-) -> Any:
+) -> Numeric[Array, "..."]:
     """``scipy.linalg.solve_circulant`` with ``singular="raise"`` and a regular matrix, by FFT.
 
     Raises:

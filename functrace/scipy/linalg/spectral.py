@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from jaxtyping import Complex, Float, Inexact
 
 from functrace.api.capture.programs import stop_gradient
 from functrace.api.custom_rules.foreign import pure_callback
@@ -18,6 +19,7 @@ from functrace.numpy.protocol.operands import Axis, Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together
+from functrace.scipy.linalg.operands import Nested, Numeric, X
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 
@@ -29,7 +31,7 @@ def _pivots(a: Array) -> Any:
 
 @on_traced(scipy.linalg.qr)
 def qr(
-    a: Operand,
+    a: Numeric[X, "*b m n"] | Nested,
     overwrite_a: bool = False,
     lwork: int | None = None,
     mode: str = "full",
@@ -76,7 +78,9 @@ def qr(
 
 
 @on_traced(scipy.linalg.svdvals)
-def svdvals(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(
+    a: Numeric[X, "*b m n"] | Nested, overwrite_a: bool = False, check_finite: bool = True
+) -> Float[Array, "*b k"]:
     """``scipy.linalg.svdvals``, for traced values too.
 
     Example:
@@ -91,8 +95,8 @@ def svdvals(a: Operand, overwrite_a: bool = False, check_finite: bool = True) ->
 
 @on_traced(scipy.linalg.eigvalsh)
 def eigvalsh(
-    a: Operand,
-    b: Operand | None = None,
+    a: Numeric[X, "*#b n n"] | Nested,
+    b: Numeric[X, "*#b n n"] | Nested | None = None,
     *,
     lower: bool = True,
     overwrite_a: bool = False,
@@ -102,7 +106,7 @@ def eigvalsh(
     subset_by_index: tuple[int, int] | None = None,
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
-) -> Any:
+) -> Float[Array, "*b k"]:
     """``scipy.linalg.eigvalsh``: the eigenvalues of `functrace.scipy.linalg.eigh`.
 
     Example:
@@ -133,12 +137,12 @@ def _no_second(name: str, b: Operand | None, homogeneous: bool) -> None:
 
 @on_traced(scipy.linalg.eigvals)
 def eigvals(
-    a: Operand,
-    b: Operand | None = None,
+    a: Numeric[X, "*b n n"] | Nested,
+    b: Numeric[X, "*b n n"] | Nested | None = None,
     overwrite_a: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
-) -> Any:
+) -> Complex[Array, "*b n"]:
     """``scipy.linalg.eigvals`` of one matrix: complex, always.
 
     Example:
@@ -153,8 +157,8 @@ def eigvals(
 
 @on_traced(scipy.linalg.eig)
 def eig(
-    a: Operand,
-    b: Operand | None = None,
+    a: Numeric[X, "*b n n"] | Nested,
+    b: Numeric[X, "*b n n"] | Nested | None = None,
     left: bool = False,
     right: bool = True,
     overwrite_a: bool = False,
@@ -181,7 +185,9 @@ def eig(
 
 
 @on_traced(scipy.linalg.polar)
-def polar(a: Operand, side: str = "right") -> Any:
+def polar(
+    a: Numeric[X, "*b m n"] | Nested, side: str = "right"
+) -> tuple[Inexact[Array, "*b m n"], Inexact[Array, "*b k k"]]:
     """``scipy.linalg.polar``: orthogonal and positive semidefinite factors, by SVD.
 
     Args:
@@ -209,7 +215,7 @@ def polar(a: Operand, side: str = "right") -> Any:
 
 @on_traced(scipy.linalg.pinv)
 def pinv(
-    a: Operand,
+    a: Numeric[X, "*b m n"] | Nested,
     *,
     atol: float | None = None,
     rtol: float | None = None,
@@ -241,7 +247,7 @@ def pinv(
 
 @on_traced(scipy.linalg.pinvh)
 def pinvh(
-    a: Operand,
+    a: Numeric[X, "*b n n"] | Nested,
     atol: float | None = None,
     rtol: float | None = None,
     lower: bool = True,
@@ -265,8 +271,8 @@ def pinvh(
 
 @on_traced(scipy.linalg.lstsq)
 def lstsq(
-    a: Operand,
-    b: Operand,
+    a: Numeric[X, "m n"] | Nested,
+    b: Numeric[X, "m"] | Numeric[X, "m k"] | Nested,
     cond: float | None = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
@@ -293,12 +299,12 @@ def lstsq(
 
 @on_traced(scipy.linalg.norm)
 def norm(
-    a: Operand,
+    a: Numeric[X, "..."] | Nested,
     ord: float | str | None = None,
     axis: Axis = None,
     keepdims: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Numeric[Any, "..."]:
     """``scipy.linalg.norm``, for traced values too.
 
     Example:
@@ -312,8 +318,8 @@ def norm(
 
 @on_traced(scipy.linalg.expm_frechet)
 def expm_frechet(
-    A: Operand,
-    E: Operand,
+    A: Numeric[X, "*#b n n"] | Nested,
+    E: Numeric[X, "*#b n n"] | Nested,
     method: str | None = None,
     compute_expm: bool = True,
     check_finite: bool = True,
@@ -336,7 +342,9 @@ def expm_frechet(
 
 
 @on_traced(scipy.linalg.orthogonal_procrustes)
-def orthogonal_procrustes(A: Operand, B: Operand, check_finite: bool = True) -> Any:
+def orthogonal_procrustes(
+    A: Numeric[X, "*#b m n"] | Nested, B: Numeric[X, "*#b m n"] | Nested, check_finite: bool = True
+) -> tuple[Inexact[Array, "*b n n"], Float[Any, "*b"]]:
     """``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``,
     and a scale.
 
