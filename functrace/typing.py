@@ -64,7 +64,12 @@ if TYPE_CHECKING:
         | Callable[[Any, Any, Any, Any], R]
         | Callable[[Any, Any, Any, Any, Any], R]
         | Callable[[Any, Any, Any, Any, Any, Any], R]
-        | Callable[..., R]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any], R]
     )
     Function2: TypeAlias = (
         Callable[[A, B], R]
@@ -73,6 +78,10 @@ if TYPE_CHECKING:
         | Callable[[A, B, Any, Any, Any], R]
         | Callable[[A, B, Any, Any, Any, Any], R]
         | Callable[[A, B, Any, Any, Any, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any, Any, Any, Any, Any, Any], R]
+        | Callable[[A, B, Any, Any, Any, Any, Any, Any, Any, Any, Any], R]
     )
 
     Read = TypeVar("Read", covariant=True)

@@ -386,9 +386,13 @@ def written(write: SourceWriter, _specs: Sequence[Spec], program: Program, *_: o
     return write.call(program)
 
 
+def _eval(*rest: Any) -> Any:
+    return evaluate_fresh(rest[-2], rest[:-2])
+
+
 call_p = Primitive(
     "call",
-    eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
+    eval=_eval,
     aval=_aval,
     jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
     transpose=AccumulatingTranspose(_transpose),

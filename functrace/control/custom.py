@@ -377,12 +377,20 @@ def _mapped_rule(
     return _mapped((rule,), change, (size, tuple(is_batched)))
 
 
+def _custom_jvp_eval(*rest: Any) -> Any:
+    return _eval(*rest, others=2)
+
+
+def _custom_jvp_transpose(cts: Any, *rest: Any) -> Any:
+    return _transposed(custom_jvp_p, cts, rest[:-3], rest[-3:])
+
+
 custom_jvp_p = Primitive(
     "custom_jvp",
-    eval=lambda *rest: _eval(*rest, others=2),
+    eval=_custom_jvp_eval,
     aval=_custom_jvp_aval,
     jvp=ReplacingJvp(jvp=_custom_jvp_rule, linearize=_custom_jvp_linearized),
-    transpose=lambda cts, *rest: _transposed(custom_jvp_p, cts, rest[:-3], rest[-3:]),
+    transpose=_custom_jvp_transpose,
     batch=_custom_jvp_batch,
     params=("program", "rule", "explicit"),
     many=True,
@@ -627,12 +635,20 @@ def _mapped_backward(
     )
 
 
+def _custom_vjp_eval(*rest: Any) -> Any:
+    return _eval(*rest, others=3)
+
+
+def _custom_vjp_transpose(cts: Any, *rest: Any) -> Any:
+    return _transposed(custom_vjp_p, cts, rest[:-4], rest[-4:])
+
+
 custom_vjp_p = Primitive(
     "custom_vjp",
-    eval=lambda *rest: _eval(*rest, others=3),
+    eval=_custom_vjp_eval,
     aval=_custom_vjp_aval,
     jvp=ReplacingJvp(jvp=_custom_vjp_rule, linearize=_custom_vjp_rule),
-    transpose=lambda cts, *rest: _transposed(custom_vjp_p, cts, rest[:-4], rest[-4:]),
+    transpose=_custom_vjp_transpose,
     batch=_custom_vjp_batch,
     params=("program", "forward", "backward", "explicit"),
     many=True,
@@ -735,12 +751,20 @@ def _custom_derivative_batch(
     )
 
 
+def _custom_derivative_eval(*rest: Any) -> Any:
+    return _eval(*rest, others=4)
+
+
+def _custom_derivative_transpose(cts: Any, *rest: Any) -> Any:
+    return _transposed(custom_derivative_p, cts, rest[:-5], rest[-5:])
+
+
 custom_derivative_p = Primitive(
     "custom_derivative",
-    eval=lambda *rest: _eval(*rest, others=4),
+    eval=_custom_derivative_eval,
     aval=_custom_derivative_aval,
     jvp=ReplacingJvp(jvp=_custom_derivative_pushed, linearize=_custom_derivative_linearized),
-    transpose=lambda cts, *rest: _transposed(custom_derivative_p, cts, rest[:-5], rest[-5:]),
+    transpose=_custom_derivative_transpose,
     batch=_custom_derivative_batch,
     params=("program", "forward", "backward", "rule", "explicit"),
     many=True,
@@ -813,12 +837,20 @@ def _custom_batch_linearized(
     return _of_call.linearize(primals, tangents, program, SAVE)
 
 
+def _custom_batch_eval(*rest: Any) -> Any:
+    return _eval(*rest, others=1)
+
+
+def _custom_batch_transpose(cts: Any, *rest: Any) -> Any:
+    return call_p.transpose(cts, *rest[:-1], SAVE)
+
+
 custom_batch_p = Primitive(
     "custom_batch",
-    eval=lambda *rest: _eval(*rest, others=1),
+    eval=_custom_batch_eval,
     aval=_custom_batch_aval,
     jvp=ReplacingJvp(jvp=_custom_batch_pushed, linearize=_custom_batch_linearized),
-    transpose=lambda cts, *rest: call_p.transpose(cts, *rest[:-1], SAVE),
+    transpose=_custom_batch_transpose,
     batch=_custom_batch_batch,
     params=("program", "rule"),
     many=True,
@@ -914,9 +946,13 @@ def _pushforward_depends(
     return reached_outputs(pushed(backward, residuals), flags)
 
 
+def _pushforward_eval(*rest: Any) -> Any:
+    return evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2])
+
+
 pushforward_p = Primitive(
     "pushforward",
-    eval=lambda *rest: evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2]),
+    eval=_pushforward_eval,
     aval=_pushforward_aval,
     jvp=ReplacingJvp(
         jvp=_pushforward_differentiated(_of_call.jvp),

@@ -178,9 +178,14 @@ def _solving(forward: Pair, *_: object) -> Program:
 
 _of_call: Any = call_p.jvp
 
+
+def _eval(*rest: Any) -> Any:
+    return evaluate_fresh(rest[-3][1], rest[:-3])
+
+
 linear_solve_p = Primitive(
     "linear_solve",
-    eval=lambda *rest: evaluate_fresh(rest[-3][1], rest[:-3]),
+    eval=_eval,
     aval=_aval,
     jvp=ReplacingJvp(
         jvp=_differentiated(_of_call.jvp), linearize=_differentiated(_of_call.linearize)

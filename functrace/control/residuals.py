@@ -33,7 +33,7 @@ import numpy as np
 from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import sub_programs_of
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import Flags, Primitive, Tangents, Values
 from functrace.ir.program import Program
 from functrace.numpy.arrays.layout import VIEWS, unmoved
 from functrace.source import source_of_traceback
@@ -310,25 +310,42 @@ def _unpack_aval(x: ShapeDtype) -> ShapeDtype:
     return x
 
 
+def _same_tangent(_primals: Values, _outputs: Values, tangents: Tangents, *_policy: object) -> Any:
+    return tangents[0]
+
+
+def _same_cotangent(ct: Any, *_rest: object) -> tuple[Any]:
+    return (ct,)
+
+
+def _pack_batch(operands: Values, _is_batched: Flags, *policy: object) -> Any:
+    return bind(pack_p, operands, policy)
+
+
 pack_p = Primitive(
     "pack",
     eval=_pack,
     aval=_pack_aval,
-    jvp=lambda primals, outputs, tangents, *_: tangents[0],
-    transpose=lambda ct, *_: (ct,),
-    batch=lambda operands, is_batched, *policy: bind(pack_p, operands, policy),
+    jvp=_same_tangent,
+    transpose=_same_cotangent,
+    batch=_pack_batch,
     params=("policy",),
     effects=True,
 )
 """``pack x``: pass a residual to the user's function."""
 
+
+def _unpack_batch(operands: Values, _is_batched: Flags, *_params: object) -> Any:
+    return bind(unpack_p, operands)
+
+
 unpack_p = Primitive(
     "unpack",
     eval=_unpack,
     aval=_unpack_aval,
-    jvp=lambda primals, outputs, tangents, *_: tangents[0],
-    transpose=lambda ct, *_: (ct,),
-    batch=lambda operands, is_batched, *_: bind(unpack_p, operands),
+    jvp=_same_tangent,
+    transpose=_same_cotangent,
+    batch=_unpack_batch,
     effects=True,
     view=True,
     written="{0}",  # source cannot contain the user's functions, so nothing is packed there

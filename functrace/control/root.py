@@ -153,9 +153,14 @@ def _solving(_equations: Program, solve: Program, *_: object) -> Program:
 
 _of_call: Any = call_p.jvp
 
+
+def _eval(*rest: Any) -> Any:
+    return evaluate_fresh(rest[-3], rest[:-4])
+
+
 root_p = Primitive(
     "root",
-    eval=lambda *rest: evaluate_fresh(rest[-3], rest[:-4]),
+    eval=_eval,
     aval=_aval,
     jvp=ReplacingJvp(
         jvp=_differentiated(_of_call.jvp, _run),

@@ -68,6 +68,9 @@ if TYPE_CHECKING:
         | Callable[[Values, Values, Any, Any, Any, Any], Any]
         | Callable[[Values, Values, Any, Any, Any, Any, Any], Any]
         | Callable[[Values, Values, Any, Any, Any, Any, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any, Any, Any, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any, Any, Any, Any, Any, Any], Any]
+        | Callable[[Values, Values, Any, Any, Any, Any, Any, Any, Any, Any, Any], Any]
     )
     JointRule = Callable[Concatenate[Values, Tangents, ...], Any]
     TransposeRule = Callable[Concatenate[Any, ...], Any]

@@ -79,6 +79,7 @@ def dot_product_attention(
         queries = queries[None]
     keys, values = (x[None] if x.ndim == 3 else x for x in (keys, values))
     _check(queries, keys, values)
+    targets: int
     examples, targets, heads, features = queries.shape
     sources, shared = keys.shape[1:3]
     grouped = queries.reshape(examples, targets, shared, heads // shared, features)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 
 from functrace.ir.primitive import Primitive, add_primitives
 from functrace.lazy import LazyTable
@@ -44,7 +44,8 @@ def _collect() -> None:
             continue
         for value in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
             if isinstance(value, Primitive):
-                other = dict.setdefault(PRIMITIVES, value.name, value)
+                table = cast("type[dict[str, Primitive]]", dict)
+                other = table.setdefault(PRIMITIVES, value.name, value)
                 assert other is value, f"two primitives are called {value.name}"
 
 

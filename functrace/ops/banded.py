@@ -58,7 +58,7 @@ def banded_matmul(ab: Array, x: Array, lower: int, upper: int) -> Any:
 
 def transposed_bands(ab: Array, lower: int, upper: int) -> Any:
     """Return the diagonals of the transposed matrices, with lower and upper ones swapped."""
-    rows = []
+    rows: list[Array] = []
     for r in range(lower + upper + 1):
         row = _shifted(_row(ab, lower + upper - r), -1, r - lower)
         rows.append(reshape(row, (*shape_of(row)[:-1], 1, shape_of(row)[-1])))

@@ -73,10 +73,15 @@ scaled_bessel_p = Primitive(
 )
 """I_n(x) / x^n."""
 
+
+def _i0_aval(x: ShapeDtype) -> ShapeDtype:
+    return ShapeDtype(x.shape, np.i0(np.zeros((), x.dtype)).dtype)
+
+
 i0_p = Elementwise(
     "i0",
     eval=lambda x: np.i0(x)[()],
-    aval=lambda x: ShapeDtype(x.shape, np.i0(np.zeros((), x.dtype)).dtype),
+    aval=_i0_aval,
     jvp=lambda p, o, t: _jvp(p, o, t, 0),
     transpose=_NOT_LINEAR,
     batch=ELEMENTWISE,

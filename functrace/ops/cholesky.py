@@ -44,13 +44,17 @@ BLOCK = 128
 """Columns per block of the pullback; all work between blocks is matrix products."""
 
 
+def _cholesky_eval(x: Array) -> Any:
+    return np.linalg.cholesky(x)
+
+
 def _cholesky_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     return bind(cholesky_change_p, (outputs[0], tangents[0]))
 
 
 cholesky_p = Primitive(
     "cholesky",
-    eval=lambda x: np.linalg.cholesky(x),
+    eval=_cholesky_eval,
     aval=same_square("cholesky"),
     jvp=_cholesky_jvp,
     transpose=not_linear("cholesky"),
@@ -74,7 +78,8 @@ def cholesky(x: Value) -> Any:
 def _half(x: Array) -> Array:
     """Keep the lower triangles of plain matrices, and half of their diagonals."""
     kept = np.tril(x)
-    k = np.arange(x.shape[-1])
+    n: int = x.shape[-1]
+    k = np.arange(n)
     kept[..., k, k] *= 0.5
     return kept
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -173,13 +174,17 @@ def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
     return made
 
 
+def _allocates(_aval: ShapeDtype) -> bool:
+    return True
+
+
 dot_p = replace(
     matmul_p,
     name="dot",
     eval=np.dot,
     aval=_dot_aval,
     written="np.dot({0}, {1})",
-    fresh=lambda aval: True,
+    fresh=_allocates,
     warns="matmul",
 )
 """``matmul`` of vectors and matrices by ``np.dot``, which has lower overhead
@@ -409,8 +414,9 @@ def _pairwise(
     import opt_einsum
 
     terms, out = _split(subscripts)
+    path: Sequence[Sequence[int]]
     path, _ = opt_einsum.contract_path(subscripts, *shapes, shapes=True)
-    steps = []
+    steps: list[tuple[tuple[int, ...], str]] = []
     for taken in path:
         used = [terms[k] for k in taken]
         terms = [t for k, t in enumerate(terms) if k not in taken]

@@ -21,6 +21,7 @@ Layer: 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -89,6 +90,13 @@ def _cosines_transpose(ct: Array, _x: Operand, kind: str, axis: int) -> Any:
     return (_weighted(cosines(ct, _OTHER.get(kind, kind), axis), axis, 1 / first, 1 / last),)
 
 
+def _cosines_flops(
+    inputs: tuple[ShapeDtype, ...], _outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]
+) -> float:
+    axis: int = params["axis"]
+    return 2.5 * inputs[0].size * math.log2(max(2, inputs[0].shape[axis]))
+
+
 cosines_p = Primitive(
     "cosines",
     eval=_cosines_eval,
@@ -97,9 +105,7 @@ cosines_p = Primitive(
     transpose=_cosines_transpose,
     batch=lambda operands, _, kind, axis: cosines(operands[0], kind, axis + 1),
     params=("kind", "axis"),
-    flops=lambda inputs, outputs, params: (
-        2.5 * inputs[0].size * math.log2(max(2, inputs[0].shape[params["axis"]]))
-    ),
+    flops=_cosines_flops,
 )
 
 

@@ -62,7 +62,8 @@ def convolve(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> int:
 def sort(inputs: Avals, _outputs: Avals, params: Mapping[str, Any]) -> float:
     """n log2 n comparisons."""
     x = inputs[0]
-    n = x.shape[params["axis"]] if x.shape else 1
+    axis: int = params["axis"]
+    n = x.shape[axis] if x.shape else 1
     return x.size * math.ceil(math.log2(n)) if n > 1 else 0
 
 

@@ -158,9 +158,13 @@ def _cumprod_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axis:
     return linear_recurrence(x, mul(before, t), axis)
 
 
+def _cumprod_eval(x: Array, axis: int) -> Any:
+    return np.cumprod(x, axis)
+
+
 cumprod_p = Primitive(
     "cumprod",
-    eval=lambda x, axis: np.cumprod(x, axis),
+    eval=_cumprod_eval,
     aval=lambda x, axis: ShapeDtype(x.shape, np.multiply.reduce(np.empty(0, x.dtype)).dtype),
     jvp=_cumprod_jvp,
     transpose=absent(

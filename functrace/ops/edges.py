@@ -34,7 +34,7 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 
-def _power_of_exponent(x: Value, n: Array, o: Array) -> Any:
+def _power_of_exponent(x: Value, n: Any, o: Array) -> Any:
     if type(x) in (bool, int, float, complex):
         if x != 0:
             return ew.mul(o, ew.log(o.dtype.type(x)))
@@ -49,7 +49,7 @@ def _is_settled(n: Array) -> Any:
     return ew.logical_and(ew.equal(ew.imag(n), 0), ew.greater_equal(ew.real(n), 0))
 
 
-def _power_jvp(power: Callable[..., Any]) -> Callable[..., Any]:
+def _power_jvp(power: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         (o,), (a, b) = outputs, tangents
         x, n = in_loop_dtypes(np.power, primals, o)

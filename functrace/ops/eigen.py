@@ -110,9 +110,13 @@ def _eigvals_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> An
     )
 
 
+def _eigvals_eval(x: Array) -> Any:
+    return np.linalg.eigvals(x).astype(_complex(x.dtype))
+
+
 eigvals_p = Primitive(
     "eigvals",
-    eval=lambda x: np.linalg.eigvals(x).astype(_complex(x.dtype)),
+    eval=_eigvals_eval,
     aval=_eigvals_aval,
     jvp=_eigvals_jvp,
     transpose=not_linear("eigvals"),
@@ -129,7 +133,8 @@ def eigvals(x: Value) -> Any:
 
 def _matching_eval(wanted: Array, values: Array) -> Any:
     if np.array_equal(wanted, values, equal_nan=True):
-        return np.broadcast_to(np.arange(wanted.shape[-1]), wanted.shape).copy()
+        n: int = wanted.shape[-1]
+        return np.broadcast_to(np.arange(n), wanted.shape).copy()
     places = np.empty(wanted.shape, np.intp)
     for k in np.ndindex(wanted.shape[:-1]):
         distance = np.abs(wanted[k][:, None] - values[k])

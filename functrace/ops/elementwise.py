@@ -39,6 +39,7 @@ from functrace.ir.primitive import (
     LinearOperand,
     NoRule,
     Operand,
+    Params,
     Primitive,
     Rule,
     RuleMarker,
@@ -57,6 +58,7 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array, Scalar
 
 if TYPE_CHECKING:
+    from functrace.ir.primitive import Jvps
     from functrace.typing import Function
 
 Partial = Callable[..., Any] | None
@@ -140,7 +142,7 @@ def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
     return aval
 
 
-def in_loop_dtypes(ufunc: np.ufunc, operands: Values, output: Array) -> Values:
+def in_loop_dtypes(ufunc: np.ufunc, operands: Params, output: Array) -> Params:
     """Cast operands to a ufunc's loop dtypes; see Note [Precision of partial derivatives]."""
     dtype = output.dtype
     for x in operands:
@@ -167,7 +169,8 @@ def _cast(x: Value, dtype: np.dtype[Any]) -> Any:
 
 
 def jvp_from(
-    partials: tuple[Partial, ...], cast: Callable[[Values, Array], Sequence[Value]] | None = None
+    partials: tuple[Function[Any] | None, ...],
+    cast: Callable[[Params, Array], Sequence[Value]] | None = None,
 ) -> Rule | RuleMarker:
     """Return the jvp rule of partial derivatives; see `elementwise`.
 
@@ -176,10 +179,11 @@ def jvp_from(
         cast: called with the operands (if there are several) and the output; returns operands in
             the dtypes to compute in.
     """
-    if not any(partials):
+    rules: list[Partial] = [*partials]
+    if not any(rules):
         return ZERO
-    if len(partials) == 1:
-        (partial,) = partials
+    if len(rules) == 1:
+        (partial,) = rules
 
         def unary(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
             return mul(tangents[0], partial(primals[0], outputs[0]))  # type: ignore[misc]
@@ -189,7 +193,7 @@ def jvp_from(
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         output, total = outputs[0], None
         operands = primals if cast is None else cast(primals, output)
-        for tangent, partial in zip(tangents, partials, strict=True):
+        for tangent, partial in zip(tangents, rules, strict=True):
             if tangent is not None and partial is not None:
                 term = mul(tangent, partial(*operands, output))
                 total = term if total is None else add(total, term)
@@ -202,7 +206,7 @@ def elementwise(
     name: str,
     ufunc: np.ufunc,
     *deriv: Function[Any] | None,
-    jvp: Function[Any] | RuleMarker | None = None,
+    jvp: Jvps | RuleMarker | None = None,
     transpose: Function[Any] | NoRule | None = None,
     fails: Function[bool] | None = None,
     check: Rule | None = None,
@@ -407,7 +411,10 @@ def _logaddexp_partials(scale: float) -> tuple[Partial, Partial]:
         apart = sub(where(same, 0.0, x), where(same, 0.0, y))
         return sigmoid(apart if scale == 1.0 else mul(apart, scale))
 
-    return share, lambda x, y, o: share(y, x, o)
+    def other_share(x: Value, y: Value, o: Array) -> Any:
+        return share(y, x, o)
+
+    return share, other_share
 
 
 logaddexp = elementwise("logaddexp", np.logaddexp, *_logaddexp_partials(1.0))
@@ -506,7 +513,10 @@ fmin = _choice_of_numbers("fmin", np.fmin, lambda x, y: less_equal(x, y))
 
 
 def _bound(
-    name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Callable[..., Array]
+    name: str,
+    ufunc: np.ufunc,
+    inside: Callable[[Array, Array], Array],
+    outside: Callable[[Array, Array], Array],
 ) -> Elementwise:
     """One side of ``clip``: on the bound x has all of the derivative, as in PyTorch's ``clamp``."""
 
@@ -855,10 +865,16 @@ sinc = Elementwise(
     batch=ELEMENTWISE,
     written="np.sinc({0})",
 )
+
+
+def _round_aval(x: ShapeDtype, decimals: int) -> ShapeDtype:
+    return ShapeDtype(x.shape, np.round(np.zeros(1, x.dtype), decimals).dtype)
+
+
 round_p = Primitive(
     "round",
     eval=np.round,
-    aval=lambda x, decimals: ShapeDtype(x.shape, np.round(np.zeros(1, x.dtype), decimals).dtype),
+    aval=_round_aval,
     jvp=ZERO,
     transpose=absent(
         because="round is piecewise constant", instead="leave it out of the derivative"

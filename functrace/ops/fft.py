@@ -53,7 +53,8 @@ def _flops(
     inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]
 ) -> float:
     """5 n log2 n per transform, the usual count of split-radix algorithms; half if real."""
-    n, axis = params["n"], params["axis"]
+    n: int = params["n"]
+    axis: int = params["axis"]
     rows = math.prod(outputs[0].shape) // max(1, outputs[0].shape[axis])
     real = inputs[0].dtype.kind != "c" or outputs[0].dtype.kind != "c"
     return (2.5 if real else 5) * rows * n * math.log2(max(n, 2))

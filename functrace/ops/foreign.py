@@ -11,7 +11,7 @@ Layer: 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, final
@@ -27,6 +27,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.tree import PyTreeSpec, flatten
 from functrace.tree.describing import difference
+from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import SourceWriter, Spelling
@@ -110,7 +111,7 @@ class ForeignFunction:
 
 
 @contextmanager
-def returning(foreign: ForeignFunction, results: list[Any]) -> Iterator[None]:
+def returning(foreign: ForeignFunction, results: list[Any]) -> Generator[None]:
     """Context in which a foreign function that was just called returns the same results again."""
     token = _made.set((foreign, results))
     try:
@@ -129,20 +130,22 @@ def as_declared(results: Iterable[Any], avals: Sequence[ShapeDtype]) -> list[Any
 
 
 def _own(value: Any) -> Any:
-    return np.array(value) if isinstance(value, np.ndarray) else value
+    one: object = value
+    return np.array(value) if isinstance(one, np.ndarray) else value
 
 
 def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
-    if isinstance(leaf, np.ndarray) and type(leaf) is not np.ndarray:
+    one: object = leaf
+    if isinstance(one, np.ndarray) and type(leaf) is not np.ndarray:
         try:
             check_plain(leaf)
         except DtypeError as error:
             raise DtypeError(f"{what}: {error.what}", fix=error.fix) from None
-    array = np.asarray(leaf)
+    array: Array = np.asarray(leaf)
     if array.dtype.kind not in "biufc":
         shown = (
             f"an array of {array.dtype}"
-            if isinstance(leaf, np.ndarray)
+            if isinstance(one, np.ndarray)
             else f"a {type(leaf).__name__}"
         )
         raise DtypeError(
@@ -308,11 +311,17 @@ def _size(operands: Values, is_batched: Flags) -> int:
     return next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
 
 
+def _no_tangents(
+    _primals: Values, outputs: Values, _tangents: Tangents, *_params: object
+) -> list[None]:
+    return [None] * len(outputs)
+
+
 observe_p = Primitive(
     "observe",
     eval=_eval,
     aval=_aval,
-    jvp=lambda primals, outputs, tangents, *_: [None] * len(outputs),
+    jvp=_no_tangents,
     transpose=absent(
         because="to observe a value has no derivative", instead="this is a bug in functrace"
     ),
@@ -354,10 +363,20 @@ def with_axis(operands: Values, is_batched: Flags) -> Any:
     return broadcast_to(operands[0], (size, *shape_of(operands[0])))
 
 
+def first_copied(x: Array, *_rest: object) -> Any:
+    """Return a copy of the first operand."""
+    return np.copy(x)[()]
+
+
+def first_aval(x: ShapeDtype, *_rest: object) -> ShapeDtype:
+    """Return the aval of the first operand."""
+    return x
+
+
 returned_p = Primitive(
     "returned",
-    eval=lambda y, *args: np.copy(y)[()],
-    aval=lambda y, *args: y,
+    eval=first_copied,
+    aval=first_aval,
     jvp=_returned_jvp,
     transpose=absent(
         because="foreign code is not linear, for all that is known", instead="give it a vjp"

@@ -27,6 +27,8 @@ from functrace.typing import Array
 Shape = tuple[int, ...]
 Part = Literal["full", "valid"]
 _BACK = (None, None, -1)
+_IN_LINES = (np.dtype(np.float64), np.dtype(np.complex128))
+"""Dtypes for `_one_line`."""
 
 
 def reversed_axes(x: Value, axes: int) -> Any:
@@ -65,7 +67,7 @@ def _convolved(x: Array, y: Array, part: Part) -> Any:
     if x.ndim == 1:
         return np.convolve(x, y, part)
     long = [k for k, n in enumerate(y.shape) if n > 1]
-    if len(long) == 1 and x.dtype == y.dtype and x.dtype in (np.float64, np.complex128):
+    if len(long) == 1 and x.dtype == y.dtype and x.dtype in _IN_LINES:
         return _one_line(x, y, part, long[0])
     import scipy.signal
 

@@ -57,14 +57,14 @@ _ALL = (None, None, None)
 
 def decode_index(index: StaticIndex) -> tuple[Any, ...]:
     """Return a static index as NumPy takes it."""
-    return tuple(slice(*k) if type(k) is tuple else k for k in index)
+    return tuple(slice(*k) if tuple is type(k) else k for k in index)
 
 
 def fill_index(template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a template with its arrays, as NumPy takes an index."""
     left = iter(arrays)
     return tuple(
-        slice(*k) if type(k) is tuple else next(left) if k == "array" else k for k in template
+        slice(*k) if tuple is type(k) else next(left) if k == "array" else k for k in template
     )
 
 
@@ -81,7 +81,7 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
             )
     if any(
         type(n) is SymbolicNumber
-        for n in (*x.shape, *template, *(n for k in template if type(k) is tuple for n in k))
+        for n in (*x.shape, *template, *(n for k in template if tuple is type(k) for n in k))
     ):
         return _target_of_unknown(x.shape, template, arrays)
     try:
@@ -121,7 +121,7 @@ def _target_of_unknown(
             axis += count
         elif entry == ARRAY:
             axis += 1
-        elif type(entry) is tuple:
+        elif tuple is type(entry):
             found.append(_steps_of_unknown(shape[axis], *entry))
             axis += 1
         else:
@@ -349,6 +349,10 @@ def _gather_batch(
     return permute(result, (start, *(k for k in range(total) if k != start)))
 
 
+def _gather_check(value: Callable[[int], Any], x: ShapeDtype, *rest: Any) -> None:
+    _check_arrays(value, 1, rest[-1], x.shape)
+
+
 gather_p = Primitive(
     "gather",
     eval=_gather_eval,
@@ -359,7 +363,7 @@ gather_p = Primitive(
     params=("template",),
     view=True,
     fails=always,
-    check=lambda value, x, *rest: _check_arrays(value, 1, rest[-1], x.shape),
+    check=_gather_check,
     flops=counts.moved,
 )
 
@@ -393,20 +397,30 @@ def _scatter_add_batch(
     return scatter_add(permute(x, _inverse(order)), template, lifted, (size, *shape))
 
 
+def _scatter_add_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
+    return _embed_aval(x, rest[-1], rest[-2], rest[:-2])
+
+
+def _scatter_add_transpose(ct: Array, _x: Operand, *rest: Any) -> tuple[Any, ...]:
+    *arrays, template, _ = rest
+    return (gather(ct, template, tuple(arrays)), *[None] * len(arrays))
+
+
+def _scatter_add_check(value: Callable[[int], Any], _x: ShapeDtype, *rest: Any) -> None:
+    _check_arrays(value, 1, rest[-2], rest[-1])
+
+
 scatter_add_p = Primitive(
     "scatter_add",
     eval=_scatter_add_eval,
-    aval=lambda x, *rest: _embed_aval(x, rest[-1], rest[-2], rest[:-2]),
+    aval=_scatter_add_aval,
     jvp=LINEAR,
-    transpose=lambda ct, x, *rest: (
-        gather(ct, rest[-2], tuple(rest[:-2])),
-        *(None for _ in rest[:-2]),
-    ),
+    transpose=_scatter_add_transpose,
     batch=_scatter_add_batch,
     params=("template", "shape"),
     fresh=lambda aval: bool(aval.shape),
     fails=always,
-    check=lambda value, _, *rest: _check_arrays(value, 1, rest[-2], rest[-1]),
+    check=_scatter_add_check,
     flops=counts.per_added,
 )
 
@@ -543,6 +557,10 @@ def _scatter_set_batch(
     return bind(scatter_set_p, (x, v, *lifted), (template,))
 
 
+def _scatter_set_check(value: Callable[[int], Any], x: ShapeDtype, *rest: Any) -> None:
+    _check_arrays(value, 2, rest[-1], x.shape)
+
+
 scatter_set_p = Primitive(
     "scatter_set",
     eval=_scatter_set_eval,
@@ -552,7 +570,7 @@ scatter_set_p = Primitive(
     batch=_scatter_set_batch,
     params=("template",),
     fails=always,
-    check=lambda value, x, *rest: _check_arrays(value, 2, rest[-1], x.shape),
+    check=_scatter_set_check,
     flops=counts.moved,
 )
 

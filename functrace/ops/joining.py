@@ -100,8 +100,10 @@ def _concatenate_jvp(primals: Values, outputs: Values, tangents: Tangents, axis:
 
 
 def _concatenate_transpose(ct: Array, *operands: Any) -> tuple[Any, ...]:
+    axis: int
     *values, axis = operands
-    parts, start = [], 0
+    parts: list[Any] = []
+    start = 0
     for x in values:
         n = shape_of(x)[axis]
         index = (_ALL,) * axis + ((start, start + n, None),)
@@ -221,7 +223,7 @@ def _convolve_transpose(ct: Array, x: Operand, y: Operand) -> tuple[Any, Any]:
 
 def _convolve_batch(operands: Values, is_batched: Flags) -> Any:
     rank = max(len(shape_of(x)) - b for x, b in zip(operands, is_batched, strict=True))
-    aligned = []
+    aligned: list[Array] = []
     for x, b in zip(operands, is_batched, strict=True):
         shape = shape_of(x)
         missing = rank - (len(shape) - b)

@@ -288,7 +288,8 @@ def _singular_cofactor(x: Array) -> Any:
     made = _scaled(
         made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns
     )
-    return np.where(is_bad, x.dtype.type(np.nan), made)
+    nan: np.generic = x.dtype.type(np.nan)
+    return np.where(is_bad, nan, made)
 
 
 def _cofactor_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any:
@@ -322,14 +323,16 @@ def _cofactor_change_eval(x: Array, t: Array) -> Any:
     left_out = diagonal[:, None, :] | diagonal[None, :, :]
     p = np.where(left_out, s.dtype.type(1), s[..., None, None, :]).prod(axis=-1) * ~diagonal
     uh, v = np.conj(np.swapaxes(u, -1, -2)), np.conj(np.swapaxes(vh, -1, -2))
-    e = uh @ t @ v
-    inner = np.where(diagonal, p @ np.diagonal(e, axis1=-2, axis2=-1)[..., None], -p * e)
+    e: Array = uh @ t @ v
+    on_it: Array = p @ np.diagonal(e, axis1=-2, axis2=-1)[..., None]
+    inner = np.where(diagonal, on_it, -p * e)
     unit = np.linalg.det(u) * np.linalg.det(vh)
     made = np.swapaxes(unit[..., None, None] * (v @ inner @ uh), -1, -2)
     made = _scaled(
         made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns
     )
-    return np.where(is_bad | is_bad_too, made.dtype.type(np.nan), made)
+    nan: np.generic = made.dtype.type(np.nan)
+    return np.where(is_bad | is_bad_too, nan, made)
 
 
 def _cofactor_change_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:

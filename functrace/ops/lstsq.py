@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Primitive, Tangents, Values, always
+from functrace.ir.primitive import Flags, Primitive, Tangents, Values, always
 from functrace.ops import counts
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import (
@@ -120,15 +120,17 @@ def _cut_off(a: Array, rcond: Value, t: Array) -> Any:
     return matmul(matmul(adjoint(vh), adjoint(change)), adjoint(u))
 
 
+def _pinv_batch(operands: Values, is_batched: Flags, *params: object) -> Any:
+    return bind(pinv_p, aligned(operands, is_batched, (2, 0)[: len(operands)]), params)
+
+
 pinv_p = Primitive(
     "pinv",
     eval=_pinv_eval,
     aval=_pinv_aval,
     jvp=_pinv_jvp,
     transpose=not_linear("pinv"),
-    batch=lambda operands, flags, *params: bind(
-        pinv_p, aligned(operands, flags, (2, 0)[: len(operands)]), params
-    ),
+    batch=_pinv_batch,
     params=("hermitian", "cuts"),
     fails=always,
     flops=counts.tall(14, 8),

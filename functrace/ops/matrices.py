@@ -63,7 +63,7 @@ def aligned(operands: Values, is_batched: Flags, cores: Sequence[int]) -> tuple[
     rank = max(
         len(shape_of(x)) - core - b for x, core, b in zip(operands, cores, is_batched, strict=True)
     )
-    made = []
+    made: list[Array] = []
     for x, core, b in zip(operands, cores, is_batched, strict=True):
         shape = shape_of(x)
         missing = rank - (len(shape) - core - b)

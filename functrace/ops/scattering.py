@@ -90,6 +90,7 @@ def _turned(
     for a, size in zip(arrays, sizes, strict=True):
         if a.size and (a.min() < -size or a.max() >= size):
             return None  # NumPy raises
-        named = a.astype(np.intp)  # the positions' own dtype may not hold the size
-        rows = rows * size + np.where(named < 0, named + size, named)
+        named: Array = a.astype(np.intp)  # the positions' own dtype may not hold the size
+        named = np.where(named < 0, named + size, named)
+        rows = rows * size + named
     return math.prod(out.shape[:first]), rows.reshape(-1), after

@@ -251,7 +251,8 @@ def _diagonal_aval(x: ShapeDtype, offset: int) -> ShapeDtype:
 
 def _embed_diagonal_eval(x: Array, offset: int, rows: int, columns: int) -> Any:
     out = np.zeros((*x.shape[:-1], rows, columns), x.dtype)
-    k = np.arange(x.shape[-1])
+    n: int = x.shape[-1]
+    k = np.arange(n)
     out[..., k - min(offset, 0), k + max(offset, 0)] = x
     return out
 

@@ -22,7 +22,7 @@ from functrace.ir.primitive import (
     always,
     is_linear,
 )
-from functrace.ops.foreign import with_axis
+from functrace.ops.foreign import first_aval, first_copied, with_axis
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
@@ -33,13 +33,25 @@ def _refused_eval(*rest: Any) -> Any:
     raise NotDifferentiableError(message, fix=fix)
 
 
+def _refused_aval(*rest: Any) -> ShapeDtype:
+    return rest[-1][0]
+
+
+def _refused_transpose(_ct: Array, *rest: Any) -> Any:
+    return _refused_eval(*rest)
+
+
+def _refused_batch(_operands: Values, _is_batched: Flags, *params: Any) -> Any:
+    return _refused_eval(*params)
+
+
 refused_p = Primitive(
     "refused",
     eval=_refused_eval,
-    aval=lambda *rest: rest[-1][0],
+    aval=_refused_aval,
     jvp=lambda primals, outputs, tangents, message, fix, _: _refused_eval(message, fix, _),
-    transpose=lambda ct, *rest: _refused_eval(*rest),
-    batch=lambda operands, is_batched, *params: _refused_eval(*params),
+    transpose=_refused_transpose,
+    batch=_refused_batch,
     params=("message", "fix", "results"),
 )
 """``refused x_dot {message="…", fix="…", results=(f64[],)}``: a tangent that raises when
@@ -61,8 +73,8 @@ def _undifferentiated_batch(operands: Values, is_batched: Flags, message: str, f
 
 undifferentiated_p = Primitive(
     "undifferentiated",
-    eval=lambda x, *rest: np.copy(x)[()],
-    aval=lambda x, *rest: x,
+    eval=first_copied,
+    aval=first_aval,
     jvp=_undifferentiated_jvp,
     transpose=absent(
         because="what has no derivative has no transpose", instead="use functrace.stop_gradient"

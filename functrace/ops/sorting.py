@@ -10,18 +10,21 @@ Layer: 2.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
+from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Values, absent
 from functrace.ops import counts
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from functrace.typing import Function
 
 Side = Literal["left", "right"]
 _POSITIONS = absent(
@@ -156,7 +159,11 @@ add_along_axis_p = Primitive(
 # -- order -----------------------------------------------------------------------------------------
 
 
-def _ordering(name: str, function: Rule, written: str, *extra: str) -> Primitive:
+def _positions_aval(x: ShapeDtype, *_rest: object) -> ShapeDtype:
+    return ShapeDtype(x.shape, np.intp)
+
+
+def _ordering(name: str, function: Function[Any], written: str, *extra: str) -> Primitive:
     """Make a primitive that returns positions along an axis."""
 
     def batch(operands: Values, _is_batched: Flags, *params: int) -> Any:
@@ -165,7 +172,7 @@ def _ordering(name: str, function: Rule, written: str, *extra: str) -> Primitive
     made = Primitive(
         name,
         eval=function,
-        aval=lambda x, *params: ShapeDtype(x.shape, np.intp),
+        aval=_positions_aval,
         jvp=ZERO,
         transpose=_POSITIONS,
         batch=batch,
@@ -266,10 +273,14 @@ def searchsorted(a: Value, v: Value, side: Side = "left") -> Any:
     return bind(searchsorted_p, (a, v), (side, 0))
 
 
+def _lexsort_eval(*operands: Any) -> Any:
+    return np.lexsort(operands[:-1], operands[-1])
+
+
 lexsort_p = Primitive(
     "lexsort",
-    eval=lambda *operands: np.lexsort(operands[:-1], operands[-1]),
-    aval=lambda *operands: ShapeDtype(operands[0].shape, np.intp),
+    eval=_lexsort_eval,
+    aval=_positions_aval,
     jvp=ZERO,
     transpose=_POSITIONS,
     batch=lambda operands, is_batched, axis: bind(

@@ -27,7 +27,8 @@ def triangle(a: Array, lower: bool, unit: bool) -> Any:
     """Return one triangle of matrices, optionally with a unit diagonal; the other is 0."""
     made = np.tril(a) if lower else np.triu(a)
     if unit:
-        k = np.arange(a.shape[-1])
+        n: int = a.shape[-1]
+        k = np.arange(n)
         made[..., k, k] = 1
     return made
 
@@ -38,7 +39,8 @@ def solved(a: Array, b: Array, lower: bool, unit: bool) -> Any:
     solve = triangular("trsm", dtype)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if solve is None or not b.size or 0 in stack:
-        return np.linalg.solve(triangle(a, lower, unit), b)
+        left: Array = triangle(a, lower, unit)
+        return np.linalg.solve(left, b)
     if not unit and not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise np.linalg.LinAlgError("Singular matrix")
     return solve(np.asarray(a, dtype), np.asarray(b, dtype), lower, unit)

@@ -47,10 +47,17 @@ def _given(primitive: Primitive, count: int) -> Precomputed:
         because="a value that is known is the same for all examples",
         instead="this is a bug in functrace",
     )
+
+    def evaluated(*rest: Any) -> Any:
+        return rest[:count] if primitive.many else rest[0]
+
+    def aval(*rest: Any) -> tuple[Any, ...]:
+        return rest[:count]
+
     return Precomputed(
         f"given_{primitive.name}",
-        eval=lambda *rest: rest[:count] if primitive.many else rest[0],
-        aval=lambda *rest: rest[:count],
+        eval=evaluated,
+        aval=aval,
         jvp=_jvp_past(primitive, count),
         transpose=never,
         batch=never,

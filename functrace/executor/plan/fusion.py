@@ -136,9 +136,14 @@ def _itself(program: Program, _: FusionGroup) -> Program:
 
 _CALL: Any = call_p  # its rules have union types
 
+
+def _eval(*rest: Any) -> Any:
+    return evaluate_fresh(rest[-2], rest[:-2])
+
+
 blocks_p = Primitive(
     "blocks",
-    eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
+    eval=_eval,
     aval=_aval,
     jvp=ReplacingJvp(jvp=_called(_CALL.jvp.jvp), linearize=_called(_CALL.jvp.linearize)),
     transpose=AccumulatingTranspose(_called(_CALL.transpose.rule)),

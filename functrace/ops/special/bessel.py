@@ -6,6 +6,7 @@ Layer: 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from scipy import special as sp
@@ -20,10 +21,14 @@ from functrace.typing import Array
 
 def _difference(name: str) -> Any:
     """(C_{v-1} - C_{v+1}) / 2, DLMF 10.6.1: smooth at 0, unlike C_{v-1} - v C_v / x."""
-    return lambda v, x, o: 0.5 * (_ROWS[name](v - 1.0, x) - _ROWS[name](v + 1.0, x))
+
+    def partial(v: Array, x: Array, _o: Array) -> Any:
+        return 0.5 * (_ROWS[name](v - 1.0, x) - _ROWS[name](v + 1.0, x))
+
+    return partial
 
 
-def _scaled(function: Any, size: Any, half_sum: Any) -> Any:
+def _scaled(function: Any, size: Any, half_sum: Callable[[Any, Any], Any]) -> Any:
     """Return the jvp rule of a function of the first or second kind, scaled by exp(-|part of
     x|)."""
 

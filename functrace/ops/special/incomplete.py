@@ -26,7 +26,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special as sp
@@ -40,6 +40,9 @@ from functrace.ops.special.gamma import polygamma
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from functrace.typing import Function
 
 Order = tuple[int, ...]
 Score = Callable[[Order], Any]
@@ -84,7 +87,7 @@ def _length(fall: Callable[[Array], Array], slope: Callable[[Array], Array], sta
     return s
 
 
-def in_blocks(function: Callable[..., Array], *operands: Array) -> Array:
+def in_blocks(function: Function[Array], *operands: Array) -> Array:
     """Apply a function of vectors to arrays that broadcast, in blocks of elements."""
     arrays = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
     flat = [x.ravel() for x in arrays]
@@ -210,11 +213,15 @@ def _gamma_scores(a: Array, x: Array) -> Score:
     return score
 
 
+def _gamma_slope(a: Array, x: Array) -> Any:
+    return (a - 1.0) / x - 1.0
+
+
 incomplete_gamma_p = Primitive(
     "incomplete_gamma",
     eval=_gamma_eval,
     aval=_operand_aval,
-    jvp=_jvp_of(_gamma_scores, lambda a, x: (a - 1.0) / x - 1.0),
+    jvp=_jvp_of(_gamma_scores, _gamma_slope),
     transpose=absent(
         because="the incomplete gamma function is not linear",
         instead="differentiate with functrace.vjp instead",
@@ -296,11 +303,15 @@ def _beta_scores(a: Array, b: Array, x: Array) -> Score:
     return score
 
 
+def _beta_slope(a: Array, b: Array, x: Array) -> Any:
+    return (a - 1.0) / x - (b - 1.0) / (1.0 - x)
+
+
 incomplete_beta_p = Primitive(
     "incomplete_beta",
     eval=_beta_eval,
     aval=_operand_aval,
-    jvp=_jvp_of(_beta_scores, lambda a, b, x: (a - 1.0) / x - (b - 1.0) / (1.0 - x)),
+    jvp=_jvp_of(_beta_scores, _beta_slope),
     transpose=absent(
         because="the incomplete beta function is not linear",
         instead="differentiate with functrace.vjp instead",

@@ -48,8 +48,10 @@ def _logarithm(
     *operands: Array,
 ) -> Array:
     """Return the logarithm of a function; by another formula where it underflows."""
-    value, rest = function(*operands), complement(*operands)
-    found = np.where(value > 0.5, np.log1p(-rest), np.log(value))
+    value: Array = function(*operands)
+    rest: Array = complement(*operands)
+    from_rest: Array = np.log1p(-rest)
+    found = np.where(value > 0.5, from_rest, np.log(value))
     tiny = np.flatnonzero((value < _LEAST) & (rest > 0.5))
     if tiny.size:
         found[tiny] = far(*[x[tiny] for x in operands])
@@ -92,10 +94,11 @@ def _tail(
     log_density: Callable[..., Any],
     sign: float,
 ) -> Primitive:
+    def logarithm(*operands: Array) -> Array:
+        return _logarithm(function, complement, far, *operands)
+
     def evaluated(*operands: Array) -> Any:
-        return in_their_dtype(
-            in_blocks(lambda *xs: _logarithm(function, complement, far, *xs), *operands), operands
-        )
+        return in_their_dtype(in_blocks(logarithm, *operands), operands)
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         share, total = sign * ew.exp(log_density(*primals) - outputs[0]), None
