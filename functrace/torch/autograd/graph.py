@@ -307,15 +307,15 @@ class OpNode(NativeNode):
         if saved is None:
             raise RuntimeError(errors.BACKWARD_TWICE)
         hooked = False
-        pull_usual = plan.pull_usual
+        pull_fast = plan.pull_fast
         if (
-            pull_usual is not None
+            pull_fast is not None
             and not MODES.recording
             and DUALS.level is None
             and MODES.dispatch is None
         ):
             try:
-                results = pull_usual(saved, grads[0])
+                results = pull_fast(saved, grads[0])
             except ValueError:
                 results, hooked = None, True  # a saved tensor has been resized
             if results is not None:

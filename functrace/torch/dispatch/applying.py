@@ -223,7 +223,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
             made._array = plan.lay(made._array, arrays)
         made._counter = [0, STARTED.newest]
     if plan.derivation is not None:
-        if plan.record_usual is None or plan.record_usual(plan, operands, arrays, made) is None:
+        if plan.record_fast is None or plan.record_fast(plan, operands, arrays, made) is None:
             record(plan, operands, arrays, made)
     elif recording is None and not op.is_view:
         for tensor in made if type(made) is tuple else (made,):
@@ -286,8 +286,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         made._array = result if type(result) is _ndarray else np.asarray(result)
         made._counter = [0, STARTED.newest]
         if plan.derivation is not None and (
-            plan.record_usual is None
-            or plan.record_usual(plan, (self, other), (a, b), made) is None
+            plan.record_fast is None or plan.record_fast(plan, (self, other), (a, b), made) is None
         ):
             record(plan, (self, other), (a, b), made)
         return made

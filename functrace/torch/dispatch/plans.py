@@ -33,9 +33,9 @@ from functrace.torch import errors
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dispatch.derivation import Case, Derivation, Move, derive, shown_by
+from functrace.torch.dispatch.fast_path import FastPull, FastRecord, pull_fast, record_fast
 from functrace.torch.dispatch.promotion import Promotion, broadcasting
 from functrace.torch.dispatch.quiet import run_quietly
-from functrace.torch.dispatch.usual import PullUsual, RecordUsual, pull_usual, record_usual
 from functrace.torch.tensors.orders import laid
 from functrace.torch.tensors.tensor import Tensor, is_expanded, wrap
 from functrace.typing import Array
@@ -176,14 +176,14 @@ class Pullback:
         derivation: derivation that the program belongs to.
     """
 
-    __slots__ = ("_calls", "_derivation", "compiled", "pull_usual", "runner")
+    __slots__ = ("_calls", "_derivation", "compiled", "pull_fast", "runner")
 
     def __init__(self, runner: Runner, derivation: Derivation) -> None:
         self.runner = runner
         self.compiled: Compiled | None = None
-        self.pull_usual: PullUsual | None = None
+        self.pull_fast: FastPull | None = None
         """Fast path for the common case, once the program is compiled; see
-        `functrace.torch.dispatch.usual`.
+        `functrace.torch.dispatch.fast_path`.
         """
         self._derivation = derivation
         self._calls = 0
@@ -207,7 +207,7 @@ class Pullback:
         compiled = self.runner.compile()
         results = self._derivation.results
         if results is not None:
-            self.pull_usual = pull_usual(self._derivation.unpacks, results, compiled)
+            self.pull_fast = pull_fast(self._derivation.unpacks, results, compiled)
         self.compiled = compiled
         return compiled
 
@@ -225,7 +225,7 @@ class OpPlan(CacheEntry):
     __slots__ = (
         "_backward", "_of_results", "_pullback", "_records", "case", "derivation", "evaluate",
         "forward", "given",
-        "is_freed", "laid_by", "moves", "outputs", "pull_usual", "record_usual", "shares_pullback",
+        "is_freed", "laid_by", "moves", "outputs", "pull_fast", "record_fast", "shares_pullback",
         "source",
     )  # fmt: skip
 
@@ -245,9 +245,9 @@ class OpPlan(CacheEntry):
         self.moves: tuple[Move | None, ...] = ()
         self.is_freed = False
         """True if the node can be run only once, although it saves nothing."""
-        self.record_usual: RecordUsual | None = None
+        self.record_fast: FastRecord | None = None
         """Makes nodes in the common case, once the plan is hot."""
-        self.pull_usual: PullUsual | None = None
+        self.pull_fast: FastPull | None = None
         """Fast path of the backward program for the common case, once it is compiled."""
         self._records = 0
         self._of_results: dict[tuple[int, ...], OpPlan] = {}
@@ -258,8 +258,8 @@ class OpPlan(CacheEntry):
         if source is not None:
             if self.derivation is not None:
                 self.outputs, self.moves = source.outputs(case, given), source.moves(given)
-            self.pull_usual = (
-                None if source.pullback is None or self._is_large() else source.pullback.pull_usual
+            self.pull_fast = (
+                None if source.pullback is None or self._is_large() else source.pullback.pull_fast
             )
         elif self.derivation is not None:
             self.outputs, self.moves = self.derivation.outputs, self.derivation.moves
@@ -330,7 +330,7 @@ class OpPlan(CacheEntry):
         if self._records == CALLS_INTERPRETED and not derivation.many:
             saved = zip([p for _, p in derivation.saves], derivation.unpacks, strict=True)
             places = tuple([p if is_tensor else ~p - 1 for p, is_tensor in saved])
-            self.record_usual = record_usual(derivation.edge_to, places)
+            self.record_fast = record_fast(derivation.edge_to, places)
 
     def of_results(self, used: tuple[int, ...]) -> OpPlan:
         """Return the plan for gradients of some results alone, which takes the values saved for
@@ -413,7 +413,7 @@ class OpPlan(CacheEntry):
             source.pullback = None
             pullback = self._make_pullback()
             results = pullback(values)
-        self.pull_usual = pullback.pull_usual
+        self.pull_fast = pullback.pull_fast
         return results
 
     def fits(self, values: Sequence[Any]) -> bool:

@@ -51,7 +51,7 @@ def record(plan: OpPlan, operands: Sequence[Any], arrays: Sequence[Any], made: A
         node._saved = tuple(saved)
     else:
         node._saved = ()
-    if plan.record_usual is None:
+    if plan.record_fast is None:
         plan.note_record()
     if ANOMALY.enabled:
         note_origin(node)

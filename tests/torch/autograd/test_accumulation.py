@@ -37,7 +37,7 @@ def leaf(size: int) -> torch.Tensor:
 @pytest.mark.parametrize("size", SIZES)
 def test_an_unshared_gradient_is_not_copied(size: int, copies: list[Any]) -> None:
     x, y = leaf(size), leaf(size)
-    for _ in range(20):  # interpreted, compiled, and by the lines for the usual case
+    for _ in range(20):  # interpreted, compiled, and by generated code
         x.grad = y.grad = None
         (torch.sin(x) * y + x * 2.0 + torch.exp(x)).sum().backward()
         np.testing.assert_allclose(

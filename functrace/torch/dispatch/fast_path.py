@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MOST = 4
 """Maximum number of operands, and of saved values: beyond, the loops cost no more."""
 
-RecordUsual = Callable[..., "OpNode | None"]
-PullUsual = Callable[[tuple[Any, ...], "Tensor | None"], "tuple[Tensor | None, ...] | None"]
+FastRecord = Callable[..., "OpNode | None"]
+FastPull = Callable[[tuple[Any, ...], "Tensor | None"], "tuple[Tensor | None, ...] | None"]
 
 _NAMES: dict[str, Any] = {
     "ANOMALY": ANOMALY, "MODES": MODES, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor,
@@ -47,7 +47,7 @@ _NAMES: dict[str, Any] = {
 
 
 @functools.lru_cache(maxsize=1024)
-def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsual | None:
+def record_fast(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> FastRecord | None:
     """Return ``(plan, operands, arrays, made)``, which makes the node of an operation with one
     result.
 
@@ -67,9 +67,9 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
     lines += [
         f"    x{k} = operands[{k}]" for k in sorted({*tensors, *(k for k in edge_to if k >= 0)})
     ]
-    unusual = ["ANOMALY.enabled", *(["MODES.pairs"] if any(k >= -1 for k in saves) else [])]
-    unusual += [f"x{k}._mask is not None" for k in tensors]
-    lines += [f"    if {' or '.join(unusual)}:", "        return None"]
+    rare = ["ANOMALY.enabled", *(["MODES.pairs"] if any(k >= -1 for k in saves) else [])]
+    rare += [f"x{k}._mask is not None" for k in tensors]
+    lines += [f"    if {' or '.join(rare)}:", "        return None"]
     lines += [
         "    node = new(plan.case.op.node_class)",
         "    node._plan = plan",
@@ -111,9 +111,9 @@ def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsua
     return _defined("record", lines)
 
 
-def pull_usual(
+def pull_fast(
     saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compiled
-) -> PullUsual | None:
+) -> FastPull | None:
     """Return ``(saved, gradient)``, which runs a compiled backward program on the values that a
     node saved.
 
@@ -133,7 +133,7 @@ def pull_usual(
 @functools.lru_cache(maxsize=1024)
 def _puller(
     saves: tuple[bool, ...], places: tuple[int, ...]
-) -> Callable[[Compiled], PullUsual] | None:
+) -> Callable[[Compiled], FastPull] | None:
     if len(saves) > MOST or len(places) > MOST:
         return None
     given = [f"s{k}" for k in range(len(saves))]
@@ -180,5 +180,5 @@ def _puller(
 
 def _defined(name: str, lines: list[str]) -> Callable[..., Any]:
     scope = dict(_NAMES)
-    exec(compile("\n".join(lines), f"<usual case: {name}>", "exec"), scope)
+    exec(compile("\n".join(lines), f"<fast path: {name}>", "exec"), scope)
     return scope[name]

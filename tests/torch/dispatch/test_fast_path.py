@@ -16,8 +16,8 @@ import functrace.torch as torch
 from functrace.executor.parallel import operations as spread
 from functrace.executor.parallel.threads import THREADS
 from functrace.torch.dispatch import plans
+from functrace.torch.dispatch.fast_path import MOST, pull_fast, record_fast
 from functrace.torch.dispatch.sizes import DERIVATIONS
-from functrace.torch.dispatch.usual import MOST, pull_usual, record_usual
 from tests.peers.torch.harness import differences, recorded, run, scripts
 
 
@@ -49,7 +49,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_parity_of_generated_code(script: Path) -> None:
     run(script, torch)
-    before = sum(plan.record_usual is not None for plan in plans.PLANS.entries.values())
+    before = sum(plan.record_fast is not None for plan in plans.PLANS.entries.values())
     different = differences(recorded(script), run(script, torch))
     assert not different, f"{script.name}\n{different}"
     assert before or not any(plan.derivation is not None for plan in plans.PLANS.entries.values())
@@ -67,17 +67,17 @@ def test_code_is_generated_for_used_operations() -> None:
         "AddBackward0",
         "SumBackward0",
     }
-    assert all(plan.record_usual is not None for plan in used)
+    assert all(plan.record_fast is not None for plan in used)
     assert all(
-        plan.pull_usual is not None
+        plan.pull_fast is not None
         for plan in used
         if plan.case.op.node in ("ExpBackward0", "MulBackward0")
     )
 
 
 def test_long_patterns_are_left_to_the_loops() -> None:
-    assert record_usual((0,) * (MOST + 1), ()) is None
-    assert pull_usual((True,) * (MOST + 1), (0,), lambda *values: values) is None
+    assert record_fast((0,) * (MOST + 1), ()) is None
+    assert pull_fast((True,) * (MOST + 1), (0,), lambda *values: values) is None
 
 
 @pytest.mark.usefixtures("at_once")
