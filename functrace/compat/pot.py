@@ -52,6 +52,14 @@ class Arrays(metaclass=_Traced):
     """The class that POT tests for; see Note [Plain arrays beside traced ones]."""
 
 
+def _to_numpy(_backend: object, a: Values) -> Any:
+    return value(a)
+
+
+def _detach(_backend: object, a: Values) -> Any:
+    return stop_gradient(a)
+
+
 def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values) -> Values:
     """Return ``val`` with only the gradients that POT has computed."""
     traced: list[tuple[Values, Values]] = [
@@ -60,7 +68,8 @@ def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values)
     if not traced:
         return val
     # Plans and potentials of linear programs are piecewise constant; others depend on their inputs.
-    is_linear_program = sys._getframe(1).f_globals.get("__name__", "").startswith("ot.lp.")
+    caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
+    is_linear_program = caller.f_globals.get("__name__", "").startswith("ot.lp.")
     bound = _valued if is_linear_program else _valued_once
     return bound(val, [x for x, _ in traced], [g for _, g in traced])
 
@@ -123,8 +132,8 @@ def register() -> None:
         "__name__": "functrace",
         "__type__": Arrays,
         "__type_list__": [],
-        "_to_numpy": lambda _backend, a: value(a),
-        "_detach": lambda _backend, a: stop_gradient(a),
+        "_to_numpy": _to_numpy,
+        "_detach": _detach,
         "set_gradients": _set_gradients,
     }
     for name, method in inspect.getmembers(backend.NumpyBackend, inspect.isfunction):

@@ -25,6 +25,14 @@ from functrace.tracing.tracer import Tracer
 __all__ = ["register"]
 
 
+def _is_tensor(tensor: object) -> bool:
+    return isinstance(tensor, np.ndarray | Tracer)
+
+
+def _to_numpy(tensor: Values) -> Any:
+    return value(tensor) if isinstance(tensor, Tracer) else np.copy(tensor)
+
+
 def register() -> None:
     """Add a backend named ``"functrace"`` to tensorly; a second call changes nothing.
 
@@ -42,17 +50,16 @@ def register() -> None:
     if "functrace" in backend.BackendManager.available_backend_names:
         return
     own: dict[str, Any] = {
-        "is_tensor": staticmethod(lambda tensor: isinstance(tensor, np.ndarray | Tracer)),
-        "to_numpy": staticmethod(
-            lambda tensor: value(tensor) if isinstance(tensor, Tracer) else np.copy(tensor)
-        ),
+        "is_tensor": staticmethod(_is_tensor),
+        "to_numpy": staticmethod(_to_numpy),
         "tensor": staticmethod(_tensor),
     }
     for name in dir(numpy_backend):
         if name.startswith("_") or name in own:
             continue
         found = inspect.getattr_static(numpy_backend, name)
-        plain = found.__func__ if isinstance(found, staticmethod) else None
+        given: object = found
+        plain: Any = found.__func__ if isinstance(given, staticmethod) else None
         if plain is not None and callable(plain) and not isinstance(plain, type):
             own[name] = staticmethod(_ours(plain))
         elif inspect.isfunction(found):

@@ -88,7 +88,7 @@ def merged(paths: Sequence[PathResult], places: Sequence[int | None], owner: str
                 f"{_divergence(first, path)}",
                 fix="return pytrees with the same structure on every path",
             )
-    results = []
+    results: list[Any] = []
     for k, place in enumerate(places):
         leaves = [path.leaves[k] for path in paths]
         dtype = _common(paths, leaves, owner)
@@ -149,7 +149,7 @@ def _batch(paths: Sequence[PathResult], leaves: Sequence[Leaf], dtype: np.dtype[
         for path, leaf in zip(paths, leaves, strict=True):
             whole[path.rows] = leaf.value
         return whole
-    parts = []
+    parts: list[Any] = []
     for path, leaf in zip(paths, leaves, strict=True):
         value = leaf.value if leaf.is_mapped else broadcast_to(leaf.value, (len(path.rows), *shape))
         parts.append(value if leaf.aval.dtype == dtype else convert(value, dtype))

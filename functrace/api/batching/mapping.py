@@ -98,15 +98,16 @@ def vmap(
             fix="pass the number of paths that are allowed",
         )
 
+    axes_kept: Any = in_axes
+    is_listed = isinstance(in_axes, list)
+
     @transformed("vmap", f)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             leaves, treedef = flatten((args, kwargs))
-            if isinstance(in_axes, list):
-                axes_given: Any = tuple(in_axes)
-            else:
-                axes_given = in_axes
-            if isinstance(axes_given, tuple) and len(axes_given) != len(args):
+            axes_given: Any = tuple(axes_kept) if is_listed else axes_kept
+            given: object = axes_given
+            if isinstance(given, tuple) and len(axes_given) != len(args):
                 raise ArgumentError(
                     f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional "
                     "arguments were given",
@@ -250,8 +251,9 @@ class _MappedCall:
 def _is_array(place: int | None, value: object) -> bool:
     """Return True if an argument becomes an input; numbers and outer traced values are forwarded
     unchanged."""
+    held: Any = value
     return place is not None or (
-        isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufc"
+        isinstance(value, np.ndarray) and held.ndim > 0 and held.dtype.kind in "biufc"
     )
 
 

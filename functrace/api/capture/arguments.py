@@ -38,19 +38,20 @@ def as_value(leaf: Any, what: str) -> Any:
     Raises:
         DtypeError: if it is not numeric.
     """
-    if type(leaf) is np.ndarray and leaf.ndim and leaf.dtype.kind in "fc":
+    if np.ndarray is type(leaf) and leaf.ndim and leaf.dtype.kind in "fc":
         return leaf
-    if isinstance(leaf, np.ndarray):
+    one: object = leaf
+    if isinstance(one, np.ndarray):
         check_plain(leaf)
         if leaf.dtype.kind not in "biufc":
             raise DtypeError(
                 f"{what} has dtype {leaf.dtype}, which is not numeric",
                 fix="pass arrays and numbers",
             )
-        leaf = leaf if type(leaf) is np.ndarray else leaf.view(np.ndarray)
+        leaf = leaf if np.ndarray is type(leaf) else leaf.view(np.ndarray)
         return leaf if leaf.ndim else leaf[()]
-    if isinstance(leaf, (Tracer, np.generic)):
-        return leaf.strong() if type(leaf) is TracedNumber else leaf
+    if isinstance(one, (Tracer, np.generic)):
+        return leaf.strong() if TracedNumber is type(leaf) else leaf
     if isinstance(leaf, float):
         return np.float64(leaf)
     array = None if _is_nest(leaf) else as_array(leaf)
@@ -64,10 +65,8 @@ def as_value(leaf: Any, what: str) -> Any:
 
 def _is_nest(leaf: object) -> bool:
     """Return True for an unregistered subclass of a container, which no transform flattens."""
-    return isinstance(leaf, dict | set | frozenset | list | tuple) and type(leaf) not in (
-        list,
-        tuple,
-    )
+    kind = type(leaf)
+    return isinstance(leaf, dict | set | frozenset | list | tuple) and kind not in (list, tuple)
 
 
 def argument_names(treedef: PyTreeSpec) -> list[str]:
@@ -136,6 +135,12 @@ def is_position(argnums: object) -> TypeGuard[int]:
     return isinstance(argnums, (int, np.integer)) and not isinstance(argnums, bool)
 
 
+def is_pair(value: object) -> TypeGuard[tuple[Any, Any]]:
+    """Return True for a tuple of two, which a user's function returns."""
+    given: Any = value
+    return isinstance(value, tuple) and len(given) == 2
+
+
 def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tuple[int, ...]:
     """Return ``argnums`` (or the parameter called ``name``) as a tuple.
 
@@ -144,18 +149,19 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
     """
     if type(argnums) is int or is_position(argnums):
         return (argnums,)
-    if isinstance(argnums, tuple | list | range) and all(map(is_position, argnums)):
-        return tuple(argnums)
+    given: Any = argnums
+    if isinstance(argnums, tuple | list | range) and all(map(is_position, given)):
+        return tuple(given)
     is_name = isinstance(argnums, str)
     shown = (
-        repr(argnums)
+        repr(given)
         if isinstance(argnums, bool | str | tuple | list)
         else f"a {type(argnums).__name__}"
     )
     raise ArgumentError(
         f"{transform}: {name} is {shown}, not a position or a sequence of positions",
         fix=f"count positional arguments from 0: {name}=0, {name}=(0, 2)"
-        if is_name or name != "argnums" or type(argnums) is bool
+        if is_name or name != "argnums" or type(given) is bool
         else f"{transform}(f, argnums) returns a function: call {transform}(f)(x)",
     )
 

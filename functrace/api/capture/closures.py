@@ -159,6 +159,8 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
         if is_users(thing.__code__.co_filename):
             words.update([word for part in codes(thing.__code__) for word in part.co_names])
         return [*_visible(thing).items(), ("", getattr(thing, "__wrapped__", None))]
+    held: Any = thing
+    kind = type(thing)
     wrapped = getattr(thing, "__dict__", {}).get("__wrapped__")
     if isinstance(thing, functools.partial):
         parts = [("", x) for x in (thing.func, *thing.args)] if wrapped is None else [("", wrapped)]
@@ -169,12 +171,12 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
         file = getattr(thing, "__file__", None)
         return _chosen(vars(thing), words) if file is not None and is_users(file) else ()
     if isinstance(thing, dict):
-        return [(word if isinstance(word, str) else "", x) for word, x in thing.items()]
+        return [(word if isinstance(word, str) else "", x) for word, x in held.items()]
     if isinstance(thing, _CONTAINERS):
-        entries = [("", x) for x in thing]
-        return entries if type(thing) in _CONTAINERS else [*entries, *_attributes(thing, words)]
+        entries: list[tuple[str, Any]] = [("", x) for x in held]
+        return entries if kind in _CONTAINERS else [*entries, *_attributes(held, words)]
     if isinstance(thing, staticmethod | classmethod):
-        return [("", thing.__func__)]
+        return [("", held.__func__)]
     if isinstance(thing, property):
         return [("", thing.fget)]
     if isinstance(thing, type):
@@ -232,7 +234,7 @@ def _visible(function: FunctionType) -> dict[str, Any]:
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
-    held = {}
+    held: dict[str, Any] = {}
     for word, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             held[word] = cell.cell_contents

@@ -184,7 +184,7 @@ def evaluate(program: Program, *arguments: object) -> Any:
             "were given",
             fix="pass one array per input, in the order of program.inputs",
         )
-    values = []
+    values: list[Any] = []
     for var, argument in zip(program.inputs, arguments, strict=True):
         value = as_value(argument, f"argument {var.name}")
         if aval_of(value) is not var.aval:
@@ -245,7 +245,8 @@ def is_traced(x: PyTree) -> bool:
 def _constant(leaf: object) -> Any:
     if isinstance(leaf, TracedArray):
         return ew.stop_gradient(leaf)
-    return np.copy(leaf) if isinstance(leaf, np.ndarray) else leaf
+    held: Any = leaf
+    return np.copy(held) if isinstance(leaf, np.ndarray) else held
 
 
 def stop_gradient(x: T) -> T:

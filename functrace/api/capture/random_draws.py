@@ -20,7 +20,7 @@ import dis
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FunctionType
@@ -41,7 +41,7 @@ _told: ContextVar[set[int] | None] = ContextVar(
 
 
 @contextmanager
-def watching(f: Callable[..., Any], name: str) -> Iterator[None]:
+def watching(f: Callable[..., Any], name: str) -> Generator[None]:
     """Warn, once per line, of draws from NumPy's global generator or from one that a function
     reaches.
 

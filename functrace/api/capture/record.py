@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.api.capture.arguments import ARRAYS, NUMERIC, as_value
+from functrace.api.capture.arguments import ARRAYS, NUMERIC, as_value, is_pair
 from functrace.api.capture.results import (
     MemoryOrigin,
     check_aliased,
@@ -121,6 +121,7 @@ class RecordedCall:
             explain(error, recording.owner)
             raise
         self._own: list[tuple[int, int]] = []
+        aux: Any = None
         if has_aux:
             result, aux = _split_aux(result, recording.owner)
         if wanted is None:
@@ -371,9 +372,9 @@ def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec
                 ) from None
 
 
-def _split_aux(result: object, what: str) -> tuple[Any, Any]:
+def _split_aux(result: Any, what: str) -> tuple[Any, Any]:
     """Return the function's result and its auxiliary data."""
-    if not (isinstance(result, tuple) and len(result) == 2):
+    if not is_pair(result):
         raise ArgumentError(
             f"{what} with has_aux=True expects a pair (result, aux), but the function returned a "
             f"{type(result).__name__}",
@@ -388,7 +389,7 @@ def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int
     Raises:
         ConcretizationError: if a leaf is a selection of unknown size.
     """
-    own = []
+    own: list[tuple[int, int]] = []
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, TracedNumber):
             leaf = leaves[k] = leaf.strong()
@@ -452,8 +453,9 @@ class Operands:
         self._held: list[CapturedArray | None] = []
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
-            if isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber:
-                held = CapturedArray(leaf) if isinstance(leaf, np.ndarray) else None
+            one: object = leaf
+            if isinstance(one, ARRAYS) and type(leaf) is not TracedNumber:
+                held = CapturedArray(leaf) if isinstance(one, np.ndarray) else None
                 self.places.append(k)
                 self.avals.append(aval_of(leaf))
                 self._held.append(held)

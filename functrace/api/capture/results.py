@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def whole_result(
     counts = Counter(id(origin.root) for origin in origins)
     found = iter(computed)
     made: dict[int, Any] = {}
-    results = []
+    results: list[Any] = []
     for origin in origins:
         if origin.is_own:
             key = id(origin.root)
@@ -195,17 +195,18 @@ def guard_results(
                 guard(result, (), owner)
         else:
             base = origin.root if origin.place is None else values[origin.place]
+            plain_base: object = base
             if isinstance(base, Tracer):
                 guard(result, [base, *others], owner)
             elif isinstance(origin.root, Tracer):
                 guard(result, others, owner)
             if (
                 plain
-                and isinstance(base, np.ndarray)
+                and isinstance(plain_base, np.ndarray)
                 and isinstance(result, Tracer)
                 and result.shape
             ):
-                _note_aliased(result.ft_recording, base, owner)
+                _note_aliased(result.ft_recording, cast("Array", base), owner)
     _guard_shared(results, origins, values, owner)
 
 

@@ -144,7 +144,8 @@ def _locked(carry: Carry) -> Any:
     """Return the initial carry with read-only views of the caller's arrays."""
     leaves: list[Any] = []
     for value, number in zip(carry.values, carry.numbers, strict=True):
-        if isinstance(value, np.ndarray):
+        one: object = value
+        if isinstance(one, np.ndarray):
             value = value.view()
             value.flags.writeable = False
         leaves.append(value if number is None else number(value))
@@ -174,9 +175,9 @@ class _CarryChecker:
         Raises:
             Wider: if the loop must start again, with a number of another dtype.
         """
-        if self.is_flat and type(val) is tuple and len(val) == len(self.kinds):
+        if self.is_flat and tuple is type(val) and len(val) == len(self.kinds):
             for leaf, (kind, shape, dtype) in zip(val, self.kinds, strict=True):
-                if type(leaf) is not kind or (
+                if kind is not type(leaf) or (
                     shape and (leaf.shape != shape or leaf.dtype != dtype)
                 ):
                     break
@@ -186,7 +187,7 @@ class _CarryChecker:
         self.carry.check_tree(tree)
         same = True
         for k, (leaf, (kind, shape, dtype)) in enumerate(zip(leaves, self.kinds, strict=True)):
-            if type(leaf) is not kind or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
+            if kind is not type(leaf) or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
                 leaves[k] = self._converted(k, leaf, leaves)
                 same = False
         return val if same else unflatten(tree, leaves)
@@ -253,7 +254,7 @@ def while_on_plain_values(
                         f"{carry.owner} is not done after max_steps={most}", fix="allow more steps"
                     )
                 val = body_fun(val)
-                if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
+                if kind is not type(val) or (shape and (val.shape != shape or val.dtype != dtype)):
                     val = checked(val)
                 steps += 1
         except CarryDtypeChanged:
@@ -288,14 +289,14 @@ def scan_on_plain_values(
             for t in order:
                 x = arrays[0][t] if alone else unflatten(arrays_tree, [a[t] for a in arrays])
                 pair = f(val, x)
-                if type(pair) is not tuple or len(pair) != 2:
+                if tuple is not type(pair) or len(pair) != 2:
                     raise TreeError(
                         f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a "
                         "pair (carry, y)",
                         fix="return carry, y",
                     )
                 val, y = pair
-                if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
+                if kind is not type(val) or (shape and (val.shape != shape or val.dtype != dtype)):
                     val = checked(val)
                 if y is not None or results.stacks:
                     results.put(t, y)
@@ -337,9 +338,8 @@ class _StackedResults:
             if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
                 if isinstance(leaf, Tracer):
                     raise ClosesOverTraced
-                found = aval_of(
-                    leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner)
-                )
+                one: object = leaf
+                found = aval_of(leaf if isinstance(one, np.generic) else as_value(leaf, self.owner))
                 if found is not aval:
                     what = f"{self.owner}: a step returned y as {found}, another one as {aval}"
                     raise ShapeError(what, fix="return one type")
@@ -396,7 +396,7 @@ def scan_eagerly(
         try:
             for t in order:
                 pair = f(val, unflatten(arrays_tree, [x[t] for x in arrays]))
-                if type(pair) is not tuple or len(pair) != 2:
+                if tuple is not type(pair) or len(pair) != 2:
                     raise TreeError(
                         f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a "
                         "pair (carry, y)",
@@ -422,10 +422,11 @@ def scan_eagerly(
 
 def _read_only(value: object) -> Any:
     """Return a read-only view of an array, or another value unchanged."""
+    held: Any = value
     if isinstance(value, np.ndarray):
-        value = value.view()
-        value.flags.writeable = False
-    return value
+        held = held.view()
+        held.flags.writeable = False
+    return held
 
 
 def _started(carry: Carry) -> Any:

@@ -213,10 +213,12 @@ def while_loop(
         lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given
     )
     question = f"the condition {function_name(cond_fun)} of {owner}"
+
+    def goes_on(val: PyTree) -> Any:
+        return predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any")
+
     asked = carry.stage(
-        lambda val: predicate(
-            cond_fun(val), question, "compute one bool from it, e.g. with np.any"
-        ),
+        goes_on,
         question,
         carry.given,
     )

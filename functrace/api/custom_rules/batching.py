@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.capture.arguments import function_name
+from functrace.api.capture.arguments import function_name, is_pair
 from functrace.api.capture.record import Operands, RecordedCall, StagedFunction
 from functrace.api.capture.results import guard_results
 from functrace.api.custom_rules.derivatives import Custom, check_like
@@ -132,7 +132,7 @@ class custom_vmap(Custom[P, R]):
 
         def called(*args: object) -> list[Any]:
             found = rule(size, list(in_batched), *args)
-            if not (isinstance(found, tuple) and len(found) == 2):
+            if not is_pair(found):
                 raise TreeError(
                     f"{what} returned a {type(found).__name__}, not a pair",
                     fix="return result, out_batched",

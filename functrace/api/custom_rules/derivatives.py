@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 
 import numpy as np
 
-from functrace.api.capture.arguments import ARRAYS, check_argnums, function_name
+from functrace.api.capture.arguments import ARRAYS, check_argnums, function_name, is_pair
 from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.capture.results import guard_results, whole_result
 from functrace.api.capture.transformed import SignatureOfWrapped
@@ -319,7 +319,7 @@ class custom_vjp(Custom[P, R]):
             result = fwd(
                 *self.whole(fixed, _primals(xs, operands, active) if self.symbolic_zeros else xs)
             )
-            if not (isinstance(result, tuple) and len(result) == 2):
+            if not is_pair(result):
                 raise TreeError(
                     f"fwd of {self.name} returned a {type(result).__name__}, not a pair",
                     fix="return result, residuals",
@@ -438,14 +438,15 @@ def _primals(args: Sequence[Any], operands: Operands, active: Sequence[bool]) ->
     return unflatten(tree, made)
 
 
-def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[Any]:
+def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]:
     """Check the result of ``bwd`` against the arguments; return a cotangent or ``None`` per
     operand."""
     what = f"bwd of {name}"
-    if not isinstance(found, tuple | list) or len(found) != len(args):
+    given: object = found
+    if not isinstance(given, tuple | list) or len(found) != len(args):
         shown = (
             f"{len(found)} values"
-            if isinstance(found, tuple | list)
+            if isinstance(given, tuple | list)
             else f"a {type(found).__name__}"
         )
         raise TreeError(
@@ -456,7 +457,7 @@ def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[A
     for place, (ct, arg) in enumerate(zip(found, args, strict=True)):
         leaves, tree = flatten(arg)
         is_operand = [
-            isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber for leaf in leaves
+            type(leaf) is not TracedNumber and isinstance(leaf, ARRAYS) for leaf in leaves
         ]
         if ct is None:
             flat += [None] * sum(is_operand)
@@ -507,7 +508,7 @@ def check_like(
                 f"{what} has the structure of {returned}{place}, but {of} that of {expected}",
                 fix=fix,
             )
-    values = []
+    values: list[Any] = []
     for path, leaf, aval in zip(paths(treedef), leaves, avals, strict=True):
         if partial and (leaf is None or _is_symbolic(leaf) or is_float0(leaf)):
             values.append(None)
@@ -668,7 +669,7 @@ def _recorded_jvp(
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         result = function(*fixed, primals, tangents)
-        if not (isinstance(result, tuple) and len(result) == 2):
+        if not is_pair(result):
             raise TreeError(
                 f"{what} returned a {type(result).__name__}, not a pair",
                 fix="return result, tangent",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Self, cast, final, overload
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.tracing.values import concrete_value
 from functrace.tree import flatten, map_leaves, tree_key, unflatten
-from functrace.typing import P, PyTree, R
+from functrace.typing import Array, P, PyTree, R
 
 Q = ParamSpec("Q")
 
@@ -252,10 +252,11 @@ class primitive(Generic[P, R]):
         result, args = residuals
         assert self.vjp is not None
         found = self.vjp(cotangent, result, *args)
-        if not isinstance(found, tuple | list) or len(found) != len(args):
+        given: object = found
+        if not isinstance(given, tuple | list) or len(found) != len(args):
             shown = (
                 f"{len(found)} values"
-                if isinstance(found, tuple | list)
+                if isinstance(given, tuple | list)
                 else f"a {type(found).__name__}"
             )
             raise TreeError(
@@ -322,7 +323,9 @@ def call_foreign(
                 fix=f"declare it: functrace.primitive({name}, results=lambda x: x) if it is like "
                 "x, or a ShapeDtype",
             )
-        result = run(*[np.array(x) if isinstance(x, np.ndarray) else x for x in known])
+        result = run(
+            *[np.array(cast("Array", x)) if isinstance(x, np.ndarray) else x for x in known]
+        )
         declared = map_leaves(functools.partial(_aval_of_result, name), result)
     leaves, tree = flatten(declared)
     foreign = ForeignFunction(run, (*_identity(f), *_static(operands)), name, tree)
@@ -354,14 +357,15 @@ def _strong(leaf: object) -> Any:
 def _boxed(arguments: PyTree) -> Callable[..., Any] | None:
     """Return the ``__functrace_call__`` of an argument whose class wraps arrays, if there is
     one."""
-    kinds = map(type, flatten(arguments)[0])
+    kinds: Iterable[Any] = map(type, flatten(arguments)[0])
     return next(
         (kind.__functrace_call__ for kind in kinds if hasattr(kind, "__functrace_call__")), None
     )
 
 
 def _aval_or_leaf(leaf: Any) -> Any:
-    return aval_of(leaf) if isinstance(leaf, Tracer | np.ndarray | np.generic) else leaf
+    given: object = leaf
+    return aval_of(leaf) if isinstance(given, Tracer | np.ndarray | np.generic) else leaf
 
 
 def _declared(shapes: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PyTree:
@@ -384,8 +388,9 @@ def _aval_of_result(name: str, leaf: object) -> ShapeDtype:
 def _aval(leaf: PyTree) -> ShapeDtype:
     if isinstance(leaf, ShapeDtype):
         return leaf
-    if isinstance(leaf, NUMERIC):
-        return aval_of(leaf if isinstance(leaf, Tracer) else as_array(leaf))
+    given: object = leaf
+    if isinstance(given, NUMERIC):
+        return aval_of(leaf if isinstance(given, Tracer) else as_array(leaf))
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return ShapeDtype(tuple(leaf.shape), np.dtype(leaf.dtype))
     raise ArgumentError(

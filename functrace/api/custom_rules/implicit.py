@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.capture.arguments import as_value, check_function, function_name
+from functrace.api.capture.arguments import as_value, check_function, function_name, is_pair
 from functrace.api.capture.record import Operands, StagedFunction, stage
 from functrace.api.capture.results import guard_results
 from functrace.api.custom_rules.derivatives import check_like
@@ -415,7 +415,7 @@ def sharing(
                 places[key] = len(values)
                 values.append(value)
             chosen[-1].append(places[key])
-    made = []
+    made: list[Program] = []
     for (one, is_first), mine in zip(every, chosen, strict=True):
         own = len(one.captured)
         explicit = len(one.program.input_ids) - own
@@ -438,8 +438,8 @@ def _captured_first(staged: StagedFunction, explicit: int) -> Program:
     return write.finish(write.keep_all())
 
 
-def _split(found: object, what: str) -> tuple[Any, Any]:
-    if not (isinstance(found, tuple) and len(found) == 2):
+def _split(found: Any, what: str) -> tuple[Any, Any]:
+    if not is_pair(found):
         raise TreeError(
             f"{what} with has_aux=True returned a {type(found).__name__}, not a pair",
             fix="return solution, aux",

@@ -22,7 +22,7 @@ Layer: 8.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, final
@@ -76,7 +76,7 @@ class FunctionWithRules(Protocol):
 
 
 @contextmanager
-def recording_rule(function: object, rule: RecursiveRule | None = None) -> Iterator[None]:
+def recording_rule(function: object, rule: RecursiveRule | None = None) -> Generator[None]:
     """Mark a function's rule as being recorded."""
     token = _recorded_now.set((*_recorded_now.get(), (function, rule)))
     try:
@@ -255,7 +255,8 @@ def with_constants(program: Program, first: int, values: Sequence[Any]) -> Progr
     places = range(first, first + len(values))
     write = Rewrite(program, [k for k in range(len(program.input_ids)) if k not in places])
     for place, value in zip(places, values, strict=True):
-        if isinstance(value, np.ndarray):
+        one: object = value
+        if isinstance(one, np.ndarray):
             value = np.array(value)
             value.flags.writeable = False
         write.moved[program.input_ids[place]] = write.constant(value, aval_of(value))

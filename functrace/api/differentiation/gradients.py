@@ -368,7 +368,8 @@ def grad_transform(
 def _floats(leaf: Any, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
     if not holomorphic:  # the common case
-        kind = type(leaf)
+        one: object = leaf
+        kind = type(one)
         if kind is float:
             return np.float64(leaf)
         if (kind is np.ndarray and leaf.ndim and leaf.dtype.kind == "f") or (
@@ -443,10 +444,11 @@ def _holomorphic_scalar(recording: Recording, out: object) -> list[Any]:
     return _scalar(recording, out, holomorphic=True)
 
 
-def _scalar(recording: Recording, out: object, *, holomorphic: bool) -> list[Any]:
+def _scalar(recording: Recording, out: Any, *, holomorphic: bool) -> list[Any]:
     """Check that a result is one differentiable number."""
     owner = recording.owner
-    if not isinstance(out, NUMERIC):
+    given: object = out
+    if not isinstance(given, NUMERIC):
         raise DtypeError(
             f"{owner}: the function returned {type(out).__name__}, not a number",
             fix="return one number (np.sum(...)); has_aux=True carries other results",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Literal, NamedTuple, overload
+from typing import Any, Concatenate, Literal, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.derivatives import pullback_programs
 from functrace.transforms.sparsity import compressed_jacobian, compressed_pullback
 from functrace.tree import flatten, map_leaves, paths, unflatten
-from functrace.typing import A, Aux, B, P, PyTree, Ts
+from functrace.typing import A, Array, Aux, B, P, PyTree, Ts
 
 SMALL_BASIS = 64
 """Elements of a pytree whose unit vectors are cached: they take 32 KiB."""
@@ -277,10 +277,14 @@ def jacfwd(
         columns = flat[call.auxiliary :]
         if not found.is_whole:
             columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in columns]
-            columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
-        results = []
+            columns = [
+                np.ascontiguousarray(cast("Array", x)) if isinstance(x, np.ndarray) else x
+                for x in columns
+            ]
+        results: list[Any] = []
         for column, out_aval in zip(columns, call.out_avals, strict=True):
-            start, parts = 0, []
+            start = 0
+            parts: list[Any] = []
             for aval in point.avals:
                 part = column if len(point.avals) == 1 else column[..., start : start + aval.size]
                 parts.append(reshape(part, (*out_aval.shape, *aval.shape)))
@@ -566,7 +570,8 @@ def _small_basis(avals: tuple[ShapeDtype, ...]) -> Sequence[Any]:
 
 
 def _new_basis(avals: Sequence[ShapeDtype]) -> list[Any]:
-    total, start, made = _count(avals), 0, []
+    total, start = _count(avals), 0
+    made: list[Any] = []
     for aval in avals:
         unit = np.zeros((total, aval.size), aval.dtype)
         unit[start : start + aval.size] = np.eye(aval.size)
@@ -579,7 +584,8 @@ def _split_rows(rows: PyTree, avals: Sequence[ShapeDtype]) -> list[Any]:
     """Split the mapped pullbacks' results (a tuple per argument) into one pytree per output
     leaf."""
     flat, tree = flatten(rows)
-    start, results = 0, []
+    start = 0
+    results: list[Any] = []
     for aval in avals:
         size = aval.size
         chosen = flat if len(avals) == 1 else [r[start : start + size] for r in flat]

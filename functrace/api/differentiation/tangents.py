@@ -40,7 +40,7 @@ def check_like(
     of integers are ignored, tangents of integers must be zero; a ``linear`` function is linear in
     integers, too.
     """
-    values = []
+    values: list[Any] = []
 
     def place() -> str:
         """Return the path of the current leaf, for messages."""
@@ -48,10 +48,11 @@ def check_like(
         return f" at {path}" if path else ""
 
     for leaf, aval in zip(leaves_or_none(treedef, tree, what, of), avals, strict=True):
+        one: object = leaf
         zero = leaf is None or is_float0(leaf)
         if zero:
             value = np.zeros(aval.shape, aval.dtype)
-        elif isinstance(leaf, NUMERIC):
+        elif isinstance(one, NUMERIC):
             value = as_value(leaf, what)
         else:
             raise DtypeError(
@@ -86,4 +87,5 @@ def check_like(
 
 def is_float0(leaf: object) -> bool:
     """Return True for JAX's tangent of an integer: an array of a dtype without bytes."""
-    return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and leaf.dtype.itemsize == 0
+    held: Any = leaf
+    return isinstance(leaf, np.ndarray) and held.dtype.kind == "V" and held.dtype.itemsize == 0

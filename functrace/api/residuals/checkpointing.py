@@ -10,7 +10,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -146,10 +146,11 @@ def _with_static(
 
 
 def _check_policy(policy: Any) -> None:
+    given: object = policy
     if not (is_policy(policy) or isinstance(policy, Budget)):
         raise ArgumentError(
             "checkpoint: policy is "
-            f"{repr(policy) if isinstance(policy, tuple) else f'a {type(policy).__name__}'}",
+            f"{repr(policy) if isinstance(given, tuple) else f'a {type(policy).__name__}'}",
             fix="pass functrace.policies.recompute, functrace.policies.save_names(...), pack(...) "
             "or budget(...)",
         )
@@ -175,7 +176,7 @@ def checkpoint_name(x: T, name: str) -> T:
         >>> ft.grad(ft.checkpoint(layer, policy=ft.policies.save_names("hidden")))(0.0)
         np.float64(-0.0)
     """
-    if not isinstance(name, str):
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
         raise ArgumentError(
             f"checkpoint_name: the name is a {type(name).__name__}", fix="pass a string"
         )
@@ -292,7 +293,7 @@ class Residuals:
         rows = self._rows()
         widths = [max(len(row[k]) for row in rows[:-1]) for k in range(4)]
         widths[0] = max(widths[0], len(rows[-1][0]))
-        lines = []
+        lines: list[str] = []
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row[1:4], widths[1:], strict=True)]
             lines.append("  ".join([row[0].rjust(widths[0]), *cells, row[4]]).rstrip())
@@ -355,7 +356,7 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
     operations = _operations(program)
     avals = {i: forward.avals[i] for i in forward.output_ids}
     described = _ForwardProgram(forward, count, forward.input_names, "captured array")
-    kept = {}
+    kept: dict[int, Residual] = {}
     for outer, inner in zip(forward.output_ids[count:], linear.input_ids, strict=False):
         why = _reader(linear, inner, operations)
         if why is not None:
@@ -468,7 +469,9 @@ def _operations(program: Program) -> dict[Any, set[str]]:
         if position is not None and primitive not in (INPUT, CONSTANT, RESULT, name_p):
             found.setdefault(position, set()).add(primitive.name)
         for held in (
-            p for param in params for p in (param if isinstance(param, tuple) else (param,))
+            p
+            for param in params
+            for p in (cast("tuple[Any, ...]", param) if isinstance(param, tuple) else (param,))
         ):
             if isinstance(held, Program):
                 for key, names in _operations(held).items():

@@ -5,7 +5,7 @@ Layer: 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -19,7 +19,7 @@ needed."""
 
 
 @contextmanager
-def disable_jit(disable: bool = True) -> Iterator[None]:
+def disable_jit(disable: bool = True) -> Generator[None]:
     """Run jitted functions as plain Python inside of a ``with`` block: a debugger stops in them,
     ``print`` shows values.
 

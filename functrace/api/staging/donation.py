@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def _forget_other_threads() -> None:
 
 
 _set_dtype: Callable[[Array, np.dtype[Any]], None] = (
-    getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__  # type: ignore[attr-defined]
+    getattr(np.ndarray, "_set_dtype", None) or cast("Any", np.ndarray).dtype.__set__
 )
 """Changes the dtype in an array's header. (NumPy 2.5 warns of an assignment.)"""
 
@@ -60,7 +60,8 @@ class DonatedArrays:
     def __init__(self, donated: Sequence[Any], leaves: Sequence[Any], name: str) -> None:
         self.name = name
         self.arrays: list[Array] = [x for x in donated if isinstance(x, np.ndarray)]
-        owners = [id(_owner(x)) for x in leaves if isinstance(x, np.ndarray)]
+        arrays = [cast("Array", x) for x in leaves if isinstance(x, np.ndarray)]
+        owners = [id(_owner(x)) for x in arrays]
         for x in self.arrays:
             if owners.count(id(_owner(x))) > 1:
                 raise ArgumentError(
@@ -80,9 +81,7 @@ class DonatedArrays:
                     "memory that is not its own",
                     fix="pass a copy, or do not donate it",
                 )
-        self.is_usable = all(
-            x.flags.c_contiguous and x.dtype.isnative for x in leaves if isinstance(x, np.ndarray)
-        )
+        self.is_usable = all(x.flags.c_contiguous and x.dtype.isnative for x in arrays)
         """True if the program that writes into donated memory may run: it requires C order."""
 
     def claim(self) -> None:
@@ -134,11 +133,12 @@ def _owner(x: Array) -> object:
     """Return the owner of an array's memory."""
     owner: Any = x
     while True:
+        one: object = owner
         base = (
             owner.base
-            if isinstance(owner, np.ndarray)
+            if isinstance(one, np.ndarray)
             else owner.obj
-            if isinstance(owner, memoryview)
+            if isinstance(one, memoryview)
             else None
         )
         if base is None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Protocol, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 
@@ -178,6 +178,10 @@ def comparison_key(value: Any) -> Answer:
 # -- paths -----------------------------------------------------------------------------------------
 
 
+def _nothing(_values: dict[int, Any]) -> tuple[()]:
+    return ()
+
+
 @final
 class PathSegment:
     """The part of a path that computes one guard, or the results, from values of earlier pieces.
@@ -219,7 +223,7 @@ class PathSegment:
     def _compile(self) -> tuple[tuple[int, ...], Callable[[dict[int, Any]], Sequence[Any]]]:
         reads, writes = self.reads, self.writes
         run = compile_at_once(restrict(self.program, reads, writes, keep=True).program)
-        picked: Callable[[dict[int, Any]], Any] = itemgetter(*reads) if reads else lambda _: ()
+        picked = cast("Callable[[dict[int, Any]], Any]", itemgetter(*reads)) if reads else _nothing
 
         def of_values(values: dict[int, Any]) -> Sequence[Any]:
             try:
@@ -312,12 +316,13 @@ def guarded_path(
     """
     made: dict[int, PathSegment | None] = dict.fromkeys(program.input_ids)
     path: list[tuple[Guard[Any], Hashable]] = []
-    node, begin = start, 0
+    node: Any = start
+    begin = 0
     for variable, answer in answers.items():
         piece, computed = _piece(program, (variable,), made)
         guard = ValueGuard(piece, begin)
         if (
-            type(node) is Node
+            Node is type(node)
             and isinstance(node.guard, ValueGuard)
             and node.guard.merged(guard) is node.guard
         ):

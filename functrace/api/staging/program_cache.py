@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from functrace.tracing.lines import name_warnings, raised_in, stop_naming
 from functrace.tracing.release import Handles
 from functrace.tracing.tracer import Tracer
 from functrace.tree import unflatten
+from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
@@ -435,7 +436,7 @@ class ProgramCache(Table[StagedProgram]):
         finally:
             if signature.numbers is not None:
                 signature.numbers.close()
-        results = [x.copy("K") if isinstance(x, np.ndarray) else x for x in values]
+        results = [cast("Array", x).copy("K") if isinstance(x, np.ndarray) else x for x in values]
         result = results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
         if questions.is_faulty:
             return _RecordedProgram(lambda: result)

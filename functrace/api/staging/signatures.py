@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, cast, final
 
 import numpy as np
 
@@ -177,7 +177,8 @@ class Signature:
         return (tree_key(self.tree), frozenset(keys), *self.specs)
 
     def _add(self, k: int, leaf: Any, name: str) -> None:
-        kind = type(leaf)
+        one: object = leaf
+        kind = type(one)
         if kind in DTYPES:
             self.specs.append(kind)
             self.values.append(DTYPES[kind].type(leaf) if kind is not int else _int64(leaf, name))
@@ -194,7 +195,7 @@ class Signature:
             self.specs.append((value.shape, value.dtype))
             self.values.append(value)
         elif hasattr(kind, "__functrace_jit__"):
-            raise BoxedArrays(kind.__functrace_jit__)
+            raise BoxedArrays(cast("Any", kind).__functrace_jit__)
         else:
             raise ArgumentError(
                 f"jit of {name}: {argument_names(self.tree)[k]} is a {kind.__name__}, not an array "
@@ -254,6 +255,7 @@ def _static_key(value: object, place: int | str, name: str) -> Any:
     try:
         return exact_key(value)
     except TypeError:
+        kind = type(value).__name__
         way = (
             "a tuple"
             if isinstance(value, list)
@@ -262,8 +264,7 @@ def _static_key(value: object, place: int | str, name: str) -> Any:
         if isinstance(value, (Tracer, np.ndarray)):
             way = "arrays without static_argnums"
         raise ArgumentError(
-            f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which "
-            "cannot be hashed",
+            f"jit of {name}: the static argument {place!r} is a {kind}, which cannot be hashed",
             fix=f"pass {way}",
         ) from None
 

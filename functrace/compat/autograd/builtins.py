@@ -70,7 +70,8 @@ def type(x: object) -> builtins.type:
     Source:
         ``autograd.builtins.type``.
     """
-    return builtins.type(_like(x))
+    like: object = _like(x)
+    return builtins.type(like)
 
 
 class _Holding(builtins.type):

@@ -66,7 +66,8 @@ def _real(result: Values, operator: str, fun: Function, what: str = "real") -> S
     Raises:
         ArgumentError: if it is something else.
     """
-    aval = array_aval(result) if isinstance(result, _NUMBERS) else None
+    given: object = result
+    aval = array_aval(result) if isinstance(given, _NUMBERS) else None
     if aval is None or aval.dtype.kind != "f":
         shown = f"{type(result).__name__} {result!r}"[:80] if aval is None else f"{aval}"
         raise ArgumentError(
@@ -478,7 +479,7 @@ def _fitted(direction: Values, like: Values) -> Any:
     likes, wanted = flatten(like)
     if tree != wanted:
         return direction
-    made = []
+    made: list[Any] = []
     for leaf, x in zip(leaves, likes, strict=True):
         aval = array_aval(x)
         value: Any = leaf if isinstance(leaf, Tracer) else np.asarray(leaf)
@@ -656,7 +657,11 @@ def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
     @wraps(fun)
     def at(*args: object, **kwargs: object) -> Function:
         jvp = jvps(*args, **kwargs)
-        return lambda v: jvp(v)[1]
+
+        def push(v: Values) -> Any:
+            return jvp(v)[1]
+
+        return push
 
     return at
 
@@ -693,6 +698,10 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Fu
         pull, result = vjp_of(unary, x)
         curved, _ = vjp_of(grad(g), result)
         push = jvp_of(unary, x)
-        return lambda v: pull(curved(push(v)[1]))
+
+        def product(v: Values) -> Any:
+            return pull(curved(push(v)[1]))
+
+        return product
 
     return at

@@ -149,12 +149,13 @@ class _Call:
         self.owner = owner
         leaves, self.tree = flatten((args, kwargs, result))
         self.leaves: list[Any] = leaves
+        given: list[object] = leaves
         self.first_result = len(flatten((args, kwargs))[0])
         ends = list(itertools.accumulate([len(flatten(x)[0]) for x in args], initial=0))
         self.places = [range(*pair) for pair in itertools.pairwise(ends)]
         """Positions of the leaves, by argument."""
         self.avals: dict[int, ShapeDtype] = {
-            k: aval_of(leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, _ARRAYS)
+            k: aval_of(leaves[k]) for k, leaf in enumerate(given) if isinstance(leaf, _ARRAYS)
         }
         floats = [k for k, aval in self.avals.items() if is_differentiable(aval)]
         self.outputs = [k for k in floats if k >= self.first_result]
@@ -348,7 +349,7 @@ class _Call:
                 f"{what} returned {len(found)} arrays, {like} has {len(given)}",
                 fix=f"return what is like {like}",
             )
-        made = []
+        made: list[Any] = []
         for k, leaf in zip(given, found, strict=True):
             if k not in wanted:
                 continue
@@ -398,13 +399,21 @@ def _own(fun: Given, what: str) -> primitive:
 
 
 def _zero(argnum: int) -> Maker:
-    return lambda ans, *args, **kwargs: lambda g: map_leaves(np.zeros_like, args[argnum])
+    def vjpmaker(_ans: Values, *args: Values, **_kwargs: Values) -> Callable[[Any], Any]:
+        return lambda g: map_leaves(np.zeros_like, args[argnum])
+
+    return vjpmaker
+
+
+def _no_tangent(_g: Values, ans: Values, *_args: Values, **_kwargs: Values) -> Any:
+    return map_leaves(np.zeros_like, ans)
 
 
 def _same(fun: primitive, argnum: int) -> Maker:
-    return lambda g, ans, *args, **kwargs: fun(
-        *[g if k == argnum else x for k, x in enumerate(args)], **kwargs
-    )
+    def jvpmaker(g: Values, _ans: Values, *args: Values, **kwargs: Values) -> Any:
+        return fun(*[g if k == argnum else x for k, x in enumerate(args)], **kwargs)
+
+    return jvpmaker
 
 
 def _table(
@@ -447,9 +456,10 @@ def defvjp_argnums(fun: Given, vjpmaker: Maker) -> None:
     """
 
     def one(argnum: int) -> Maker:
-        return lambda ans, *args, **kwargs: (
-            lambda g: next(iter(vjpmaker((argnum,), ans, args, kwargs)(g)))
-        )
+        def of_one(ans: Values, *args: Values, **kwargs: Values) -> Callable[[Any], Any]:
+            return lambda g: next(iter(vjpmaker((argnum,), ans, args, kwargs)(g)))
+
+        return of_one
 
     _own(fun, "defvjp_argnums").vjps = one
 
@@ -460,7 +470,10 @@ def defvjp_argnum(fun: Given, vjpmaker: Maker) -> None:
     """
 
     def one(argnum: int) -> Maker:
-        return lambda ans, *args, **kwargs: vjpmaker(argnum, ans, args, kwargs)
+        def of_one(ans: Values, *args: Values, **kwargs: Values) -> Any:
+            return vjpmaker(argnum, ans, args, kwargs)
+
+        return of_one
 
     _own(fun, "defvjp_argnum").vjps = one
 
@@ -482,7 +495,7 @@ def defjvp(fun: Given, *jvpfuns: Maker | str | None, argnums: Iterable[int] | No
 
     def made(argnum: int, jvpfun: Values) -> Any:
         if jvpfun is None:
-            return lambda g, ans, *args, **kwargs: map_leaves(np.zeros_like, ans)
+            return _no_tangent
         return _same(owner, argnum) if isinstance(jvpfun, str) and jvpfun == "same" else jvpfun
 
     owner.jvps = _table(jvpfuns, argnums, made, "defjvp")
@@ -494,7 +507,10 @@ def defjvp_argnums(fun: Given, jvpmaker: Maker) -> None:
     """
 
     def one(argnum: int) -> Maker:
-        return lambda g, ans, *args, **kwargs: jvpmaker((argnum,), (g,), ans, args, kwargs)
+        def of_one(g: Values, ans: Values, *args: Values, **kwargs: Values) -> Any:
+            return jvpmaker((argnum,), (g,), ans, args, kwargs)
+
+        return of_one
 
     _own(fun, "defjvp_argnums").jvps = one
 
@@ -505,7 +521,10 @@ def defjvp_argnum(fun: Given, jvpmaker: Maker) -> None:
     """
 
     def one(argnum: int) -> Maker:
-        return lambda g, ans, *args, **kwargs: jvpmaker(argnum, g, ans, args, kwargs)
+        def of_one(g: Values, ans: Values, *args: Values, **kwargs: Values) -> Any:
+            return jvpmaker(argnum, g, ans, args, kwargs)
+
+        return of_one
 
     _own(fun, "defjvp_argnum").jvps = one
 

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from types import ModuleType
 
 __all__ = ["replace_autograd"]
@@ -19,7 +19,7 @@ _HERE = __name__.rpartition(".")[0]
 
 
 @contextlib.contextmanager
-def replace_autograd(*packages: str) -> Iterator[None]:
+def replace_autograd(*packages: str) -> Generator[None]:
     """Make ``import autograd`` import this package inside of a ``with`` block, in the whole
     process.
 

@@ -93,12 +93,17 @@ class VSpace:
 
     def scalar_mul(self, x: Values, a: Values) -> Any:
         """Return ``a x``."""
-        return self._each(lambda leaf: leaf * a, x)
+
+        def scaled(leaf: Values) -> Any:
+            return leaf * a
+
+        return self._each(scaled, x)
 
     def inner_prod(self, x: Values, y: Values) -> Any:
         """Return the real inner product."""
         pairs = zip(flatten(x)[0], flatten(y)[0], strict=True)
-        return sum([np.real(np.dot(np.conj(np.ravel(a)), np.ravel(b))) for a, b in pairs])
+        parts: list[Any] = [np.real(np.dot(np.conj(np.ravel(a)), np.ravel(b))) for a, b in pairs]
+        return sum(parts)
 
     def covector(self, x: Values) -> Any:
         """Return the cotangent of the inner product with ``x``: its conjugate."""
@@ -158,7 +163,8 @@ def vspace(value: Values) -> Any:
     Raises:
         DtypeError: if it contains anything but floats, complex numbers and arrays.
     """
-    if isinstance(value, _ARRAYS):
+    given: object = value
+    if isinstance(given, _ARRAYS):
         return (ComplexArrayVSpace if np.iscomplexobj(value) else ArrayVSpace)(value)
     return ContainerVSpace(value)
 

@@ -29,13 +29,14 @@ def wraps(fun: Function) -> Callable[[Function], Function]:
     return functools.wraps(fun, updated=())
 
 
-def check_argnum(argnum: object, operator: str) -> Any:
+def check_argnum(argnum: Any, operator: str) -> Any:
     """Return the positions of the selected arguments, one or several.
 
     Raises:
         ArgumentError: if it is neither.
     """
-    places = argnum if isinstance(argnum, tuple | list) else (argnum,)
+    given: object = argnum
+    places: tuple[object, ...] = argnum if isinstance(given, tuple | list) else (argnum,)
     if not all(type(place) is int for place in places):
         raise ArgumentError(
             f"{operator}: argnum={argnum!r}",

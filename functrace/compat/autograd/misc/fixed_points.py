@@ -5,6 +5,7 @@ Layer: 10.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from functrace.compat.autograd.differential_operators import make_vjp, vjp_of
@@ -26,13 +27,18 @@ def fixed_point(f: Given, a: Values, x0: Values, distance: Values, tol: float) -
     return x
 
 
-def _vjp(ans: Values, f: Given, a: Values, x0: Values, distance: Values, tol: float) -> Any:
-    def adjoint(params: Values) -> Any:
+def _vjp(
+    ans: Values, f: Given, a: Values, x0: Values, distance: Values, tol: float
+) -> Callable[[Any], Any]:
+    def adjoint(params: Values) -> Callable[[Any], Any]:
         a, x, bar = params
         pull, _ = vjp_of(f(a), x)
         return lambda g: vspace(x).add(pull(g), bar)
 
-    pull, _ = make_vjp(lambda a, x: f(a)(x))(a, ans)
+    def of_both(a: Values, x: Values) -> Any:
+        return f(a)(x)
+
+    pull, _ = make_vjp(of_both)(a, ans)
     return lambda g: pull(fixed_point(adjoint, (a, ans, g), vspace(x0).zeros(), distance, tol))
 
 

@@ -6,7 +6,7 @@ Layer: 10.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,12 +26,14 @@ def flatten(value: Values) -> tuple[Any, Function]:
     parts: list[Any] = []
     shapes: list[tuple[int, ...]] = []
 
-    def collect(part: Values) -> Any:
+    def collect(part: Values) -> Callable[[Any], Any]:
+        held: Any = part
         if isinstance(part, tuple | list):
-            kind, inner = type(part), [collect(x) for x in part]
+            kind = cast("Callable[[list[Any]], Any]", type(held))
+            inner = [collect(x) for x in held]
             return lambda rest: kind([unflatten(rest) for unflatten in inner])
         if isinstance(part, dict):
-            by_key = {key: collect(part[key]) for key in sorted(part)}
+            by_key: dict[Any, Function] = {key: collect(held[key]) for key in sorted(held)}
             return lambda rest: {key: by_key[key](rest) for key in by_key}
         parts.append(fnp.ravel(part))
         shapes.append(np.shape(part))
@@ -57,4 +59,8 @@ def flatten(value: Values) -> tuple[Any, Function]:
 def flatten_func(func: Function, example: Values) -> tuple[Function, Function, Any]:
     """Return ``func`` of a vector, the function that restores a pytree, and the vector."""
     vector, unflatten = flatten(example)
-    return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector
+
+    def of_vector(x: Values, *args: Values) -> Any:
+        return flatten(func(unflatten(x), *args))[0]
+
+    return of_vector, unflatten, vector

@@ -27,12 +27,16 @@ def unflatten_optimizer(optimize: Function) -> Function:
         grad: Function, x0: Values, callback: Function | None = None, *args: Given, **kwargs: Given
     ) -> Any:
         start, unflatten = flatten(x0)
-        called = (
-            None if callback is None else lambda x, i, g: callback(unflatten(x), i, unflatten(g))
-        )
-        return unflatten(
-            optimize(lambda x, i: flatten(grad(unflatten(x), i))[0], start, called, *args, **kwargs)
-        )
+
+        def called(x: Values, i: int, g: Values) -> Any:
+            assert callback is not None
+            return callback(unflatten(x), i, unflatten(g))
+
+        def gradient(x: Values, i: int) -> Any:
+            return flatten(grad(unflatten(x), i))[0]
+
+        shown = None if callback is None else called
+        return unflatten(optimize(gradient, start, shown, *args, **kwargs))
 
     return of_nests
 

@@ -6,12 +6,13 @@ Layer: 10.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from functrace.compat.autograd.numpy.numpy_wrapper import metadata
 from functrace.compat.kinds import Values
+from functrace.typing import Array
 
 __all__ = [
     "balanced_eq",
@@ -79,4 +80,4 @@ def balanced_eq(x: Values, z: Values, y: Values) -> Any:
 
 def replace_zero(x: Values, val: Values) -> Any:
     """Return ``x`` with zeros replaced by ``val``."""
-    return np.where(x, x, val)
+    return cast("Array", np.where(x, x, val))

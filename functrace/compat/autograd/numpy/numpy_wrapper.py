@@ -28,10 +28,9 @@ def _of_iterables(name: str) -> Callable[..., Any]:
 
     @functools.wraps(getattr(np, name))
     def joined(arrays: Values, *args: Given, **kwargs: Given) -> Any:
-        listed = (
-            arrays if hasattr(arrays, "shape") or isinstance(arrays, list | tuple) else list(arrays)
-        )
-        return join(listed, *args, **kwargs)
+        given: object = arrays
+        is_one = hasattr(given, "shape") or isinstance(given, list | tuple)
+        return join(arrays if is_one else list(arrays), *args, **kwargs)
 
     return joined
 

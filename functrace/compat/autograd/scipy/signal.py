@@ -48,29 +48,30 @@ def convolve(
     """
     if mode not in ("full", "valid", "same"):
         raise ArgumentError(f"convolve: mode={mode!r}", fix="choose 'full', 'valid' or 'same'")
-    A, B = arrayed(A), arrayed(B)
-    of_a, of_b = (range(A.ndim), range(B.ndim)) if axes is None else axes
-    sizes = [(A.shape[i], B.shape[j]) for i, j in zip(of_a, of_b, strict=True)]
+    left, right = arrayed(A), arrayed(B)
+    of_a, of_b = (range(left.ndim), range(right.ndim)) if axes is None else axes
+    sizes = [(left.shape[i], right.shape[j]) for i, j in zip(of_a, of_b, strict=True)]
     if mode == "valid" and any(a < b for a, b in sizes) and any(a > b for a, b in sizes):
         raise ShapeError(
             "convolve: neither array is the longer one along all axes", fix="use mode='full'"
         )
-    of_a, of_b = [k % A.ndim for k in of_a], [k % B.ndim for k in of_b]
-    summed_a, summed_b = [k % A.ndim for k in dot_axes[0]], [k % B.ndim for k in dot_axes[1]]
+    of_a, of_b = [k % left.ndim for k in of_a], [k % right.ndim for k in of_b]
+    summed_a, summed_b = [k % left.ndim for k in dot_axes[0]], [k % right.ndim for k in dot_axes[1]]
     letters = iter(string.ascii_letters)
     a_letters, b_letters = (
-        [next(letters) for _ in range(A.ndim)],
-        [next(letters) for _ in range(B.ndim)],
+        [next(letters) for _ in range(left.ndim)],
+        [next(letters) for _ in range(right.ndim)],
     )
     for i, j in zip(summed_a, summed_b, strict=True):
         b_letters[j] = a_letters[i]
-    outer_a = [a_letters[k] for k in range(A.ndim) if k not in (*of_a, *summed_a)]
-    outer_b = [b_letters[k] for k in range(B.ndim) if k not in (*of_b, *summed_b)]
-    convolved = [a_letters[k] for k in of_a]
+    outer_a = [a_letters[k] for k in range(left.ndim) if k not in (*of_a, *summed_a)]
+    outer_b = [b_letters[k] for k in range(right.ndim) if k not in (*of_b, *summed_b)]
+    convolved: list[str] = [a_letters[k] for k in of_a]
     # An axis of A becomes two, (position, step back), of which the second is contracted with the
     # axis of B.
     for i, j in sorted(zip(of_a, of_b, strict=True), reverse=True):
-        a, b = A.shape[i], B.shape[j]
+        a: int = left.shape[i]
+        b: int = right.shape[j]
         first, count = {
             "full": (0, a + b - 1),
             "same": ((b - 1) // 2, a),
@@ -78,12 +79,12 @@ def convolve(
         }[mode]
         source = np.arange(first, first + count)[:, None] - np.arange(b)
         inside = (source >= 0) & (source < a)
-        windows = np.take(A, np.clip(source, 0, a - 1), axis=i)
-        A = np.where(
+        windows = np.take(left, np.clip(source, 0, a - 1), axis=i)
+        left = np.where(
             inside.reshape(*inside.shape, *[1] * (windows.ndim - i - 2)),
             windows,
-            np.zeros((), A.dtype),
+            np.zeros((), left.dtype),
         )
         a_letters.insert(i + 1, b_letters[j])
     result = "".join([*outer_a, *outer_b, *convolved])
-    return np.einsum(f"{''.join(a_letters)},{''.join(b_letters)}->{result}", A, B)
+    return np.einsum(f"{''.join(a_letters)},{''.join(b_letters)}->{result}", left, right)
