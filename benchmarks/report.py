@@ -45,7 +45,7 @@ def write(found: dict[str, Any], directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     outcomes = outcomes_of(found)
-    parts = ["# functrace beside its peers", f"```text\n{header(found['machine'])}\n```", HOW]
+    parts = ["# Benchmark report", f"```text\n{header(found['machine'])}\n```", HOW]
     if "note" in found:
         parts.append(found["note"])
     if outcomes:

@@ -99,6 +99,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_sidebars = {"get_started": [], "sharp_bits": []}  # pages of no section
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "navigation_with_keys": False,

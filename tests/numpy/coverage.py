@@ -353,7 +353,7 @@ def rows() -> tuple[Row, ...]:
 
 
 COLUMNS = ("reverse", "forward", "vmap", "jit")
-HEAD = """# What of NumPy acts on traced values
+HEAD = """# NumPy coverage
 
 Written by `python -m tests.numpy.coverage`, which calls every function of `numpy`, `numpy.linalg` and `numpy.fft` that
 computes with arrays. Reverse and forward mode are compared with central differences, `vmap` with a loop, `jit` with NumPy.

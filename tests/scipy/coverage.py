@@ -277,7 +277,7 @@ def _rows() -> Iterator[Row]:
                 yield Row(f"{room}.{name}", dict.fromkeys(COLUMNS, "no case"), "")
 
 
-HEAD = """# What of SciPy acts on traced values
+HEAD = """# SciPy coverage
 
 Written by `python -m tests.scipy.coverage`, which tries every ufunc of `scipy.special`, called as it is, and every function
 of `functrace.scipy`, as its first case in `tests/cases` calls it. Reverse and forward mode are compared with central

@@ -152,7 +152,7 @@ def page() -> str:
         for name in difference.names:
             numbers.setdefault(name, []).append(k)
     lines = [
-        "# What of PyTorch's autograd is here",
+        "# PyTorch coverage",
         "",
         "<!-- Written by `python -m tests.torch.coverage`; tests compare it with the code. -->",
         "",

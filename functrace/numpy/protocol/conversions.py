@@ -36,7 +36,7 @@ _JOINED = "use np.concatenate or np.column_stack"
 
 REACHED = {
     "array": "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values; write into "
-    "np.zeros_like(x) or np.zeros(shape, like=x) instead of a plain ndarray",
+    "np.zeros_like(x) or np.zeros_like(x, shape=n) instead of a plain ndarray",
     "asarray": _ITSELF,
     "asanyarray": _ITSELF,
     "ascontiguousarray": _ITSELF,
@@ -85,7 +85,7 @@ _OF_MODULES = {
 _ANY = (
     "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values; "
     "write into np.zeros_like(x) "
-    "or np.zeros(shape, like=x) instead of a plain ndarray; functrace.primitive or "
+    "or np.zeros_like(x, shape=n) instead of a plain ndarray; functrace.primitive or "
     "functrace.pure_callback call code that "
     "takes plain arrays"
 )
@@ -103,7 +103,7 @@ _WRITERS = frozenset(
 )
 """Functions and methods that write to their first argument."""
 _TARGET = (
-    "let the array be traced as well: np.zeros_like(x) or np.zeros(shape, like=x) of a traced x; "
+    "let the array be traced as well: np.zeros_like(x) or np.zeros_like(x, shape=n) of a traced x; "
     "or collect the values in a "
     f"list, and use np.stack. {OR_LIFT}"
 )

@@ -29,14 +29,14 @@ PACKAGES = {
     if isinstance(package, Package)
 }
 
-HEAD = """# Packages of others on functrace, unmodified
+HEAD = """# Packages that run unmodified
 
 Written by `python -m tests.peers.packages.coverage`. It calls functions of packages from the package index, in the versions
 that are named here, and compares gradients (both modes) and second derivatives with differences, `jit` and `vmap` of the
 gradient with plain calls of it.
 
 * plainly: traced values go in, and that is all. `lift`, `lift(modules=[...])`: under [functrace.numpy.lift](numpy.md).
-  A backend, autograd's names: as [backends.md](backends.md) says.
+  A backend, autograd's names: see [functrace as a backend](backends.md).
 * ✓: right. –: there is nothing to differentiate, or nothing that works; fits on autograd's names are those on HIPS autograd.
 * reads values: Python code of the package looks at a value (`if x > 0`, a check that all are finite, steps until it has
   converged), which is concrete while a gradient is computed, but not under `jit`; in a batch it has to be the same for all
