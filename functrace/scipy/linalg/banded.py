@@ -19,7 +19,7 @@ from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import banded
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import cholesky, matrices, right_sides, together
-from functrace.scipy.linalg.operands import Flag, Nested, Numeric, X
+from functrace.scipy.linalg.operands import Nested, Numeric, X
 from functrace.typing import Array
 
 
@@ -141,7 +141,7 @@ def cholesky_banded(
 
 @on_traced(scipy.linalg.cho_solve_banded)
 def cho_solve_banded(
-    cb_and_lower: tuple[Numeric[X, "*#b d n"] | Nested, Flag],
+    cb_and_lower: tuple[Numeric[X, "*#b d n"] | Nested, Any],
     b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     overwrite_b: bool = False,
     check_finite: bool = True,
@@ -175,7 +175,7 @@ def _chosen(
     values: Array,
     vectors: Array | None,
     select: str,
-    select_range: tuple[float, float] | None,
+    select_range: tuple[int, int] | tuple[float, float] | None,
 ) -> Any:
     if select in ("a", "all"):
         return values if vectors is None else (values, vectors)
@@ -197,7 +197,7 @@ def _eigen(
     whole: Array,
     eigvals_only: bool,
     select: str,
-    select_range: tuple[float, float] | None,
+    select_range: tuple[int, int] | tuple[float, float] | None,
 ) -> Any:
     if eigvals_only:
         return _chosen(name, np.linalg.eigvalsh(whole), None, select, select_range)
@@ -212,7 +212,7 @@ def eig_banded(
     eigvals_only: bool = False,
     overwrite_a_band: bool = False,
     select: str = "a",
-    select_range: tuple[float, float] | None = None,
+    select_range: tuple[int, int] | tuple[float, float] | None = None,
     max_ev: int = 0,
     check_finite: bool = True,
 ) -> Any:
@@ -238,7 +238,7 @@ def eigvals_banded(
     lower: bool = False,
     overwrite_a_band: bool = False,
     select: str = "a",
-    select_range: tuple[float, float] | None = None,
+    select_range: tuple[int, int] | tuple[float, float] | None = None,
     check_finite: bool = True,
 ) -> Float[Array, "*b k"]:
     """``scipy.linalg.eigvals_banded``; see `eig_banded`.
@@ -258,7 +258,7 @@ def eigh_tridiagonal(
     e: Numeric[X, "m"] | Nested,
     eigvals_only: bool = False,
     select: str = "a",
-    select_range: tuple[float, float] | None = None,
+    select_range: tuple[int, int] | tuple[float, float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
@@ -296,7 +296,7 @@ def eigvalsh_tridiagonal(
     d: Numeric[X, "n"] | Nested,
     e: Numeric[X, "m"] | Nested,
     select: str = "a",
-    select_range: tuple[float, float] | None = None,
+    select_range: tuple[int, int] | tuple[float, float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",

@@ -14,11 +14,11 @@ import scipy.linalg
 from jaxtyping import Inexact, Integer
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.protocol.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.linalg.operands import Flag, Nested, Numeric, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 
@@ -254,7 +254,7 @@ def cho_factor(
 
 @on_traced(scipy.linalg.cho_solve)
 def cho_solve(
-    c_and_lower: tuple[Numeric[X, "*#b n n"] | Nested, Flag],
+    c_and_lower: tuple[Numeric[X, "*#b n n"] | Nested, Any],
     b: Numeric[X, "n"] | Numeric[X, "*#b n k"] | Nested,
     overwrite_b: bool = False,
     check_finite: bool = True,

@@ -27,12 +27,12 @@ from functrace.api.custom_rules.external_values import attached, called_later
 from functrace.api.differentiation.gradients import jvp, vjp
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.protocol.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.linalg.dense import adjoint, matrices, together
-from functrace.scipy.linalg.operands import Nested, Numeric, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 Equation: TypeAlias = Callable[..., Any]

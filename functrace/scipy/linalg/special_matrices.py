@@ -12,10 +12,10 @@ import scipy.linalg
 from jaxtyping import Inexact, Shaped
 
 from functrace.errors import ShapeError
-from functrace.numpy.protocol.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import right_sides, together
-from functrace.scipy.linalg.operands import Nested, Numeric, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 

@@ -5,7 +5,8 @@ Layer: 9.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 import scipy.linalg
@@ -15,11 +16,11 @@ from functrace.api.capture.programs import stop_gradient
 from functrace.api.custom_rules.foreign import pure_callback
 from functrace.errors import NotDifferentiableError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.protocol.operands import Axis, Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together
-from functrace.scipy.linalg.operands import Nested, Numeric, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 
@@ -301,7 +302,7 @@ def lstsq(
 def norm(
     a: Numeric[X, "..."] | Nested,
     ord: float | str | None = None,
-    axis: Axis = None,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdims: bool = False,
     check_finite: bool = True,
 ) -> Numeric[Any, "..."]:
