@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import aval_of, broadcast_shapes, shape_of
-from functrace.numpy.protocol.operands import Arrayed, Operand, arrayed, int_tuple
+from functrace.numpy.protocol.operands import Arrayed, arrayed, int_tuple
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.typing import Array, Scalar
 
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from functrace.numpy.arrays.traced_array import TracedArray
 
-    X: TypeAlias = Array | np.generic | TracedArray
+    X: TypeAlias = Array | TracedArray
+    Nested: TypeAlias = Scalar | np.generic | list[Any] | tuple[Any, ...]
 else:
-    X: TypeAlias = Array
+    X: TypeAlias = Array  # of which NumPy's scalars and traced values are instances
+    Nested: TypeAlias = Scalar | list[Any] | tuple[Any, ...]
 
     class Float(jaxtyping.AbstractDtype):
         """jaxtyping's dtypes of floats, and longdouble."""
@@ -45,8 +47,8 @@ else:
         dtypes = (*jaxtyping.Real.dtypes, "longdouble", "longlong", "ulonglong", "bool")
 
 
-Nested: TypeAlias = Scalar | list[Any] | tuple[Any, ...]
-"""Python numbers, and nested lists, which may contain traced values."""
+Operand: TypeAlias = X | Nested
+"""Array, traced value, Python number, or nested list of them, which has no shape to check."""
 DtypeLike: TypeAlias = npt.DTypeLike | None
 """Type of ``dtype=``; ``None`` for the default."""
 

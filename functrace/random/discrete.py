@@ -480,7 +480,7 @@ def permutation(
     x: Shaped[X, "..."] | Nested,
     axis: SupportsIndex = 0,
     independent: bool = False,
-) -> Shaped[Array, "..."]:
+) -> Shaped[Any, "..."]:
     """Permute an array, or integers from 0, at random.
 
     Args:
@@ -551,7 +551,7 @@ def choice(
     replace: bool = True,
     p: Real[X, "n"] | Sequence[float] | None = None,
     axis: SupportsIndex = 0,
-) -> Shaped[Array, "..."]:
+) -> Shaped[Any, "..."]:
     """Draw elements of an array.
 
     Args:

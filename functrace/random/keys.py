@@ -56,7 +56,7 @@ def one_key(key: Arrayed, name: str) -> Any:
     return key
 
 
-def key(seed: int | Integer[X, ""]) -> UInt64[Array, "2"]:
+def key(seed: int | np.integer[Any] | Integer[X, ""]) -> UInt64[Array, "2"]:
     """Make a key from a seed.
 
     Args:
@@ -138,7 +138,9 @@ def split(
     return sample(split_key_p, one_key(key, "split"), (*sizes(num, "split"), 2), _WORDS)
 
 
-def fold_in(key: UInt64[X, "2"], data: int | Integer[X, ""] | Bool[X, ""]) -> UInt64[Array, "2"]:
+def fold_in(
+    key: UInt64[X, "2"], data: int | np.integer[Any] | np.bool_ | Integer[X, ""] | Bool[X, ""]
+) -> UInt64[Array, "2"]:
     """Derive a key from a key and a number, such as the index of a step, an example or a layer.
 
     Args:
