@@ -348,7 +348,7 @@ def _hankel(name: str, x: Operand, dln: float, mu: float, offset: float, bias: f
     from scipy.fft._fftlog_backend import fhtcoeff
 
     made, inverse = _numbers(x), name == "ifht"
-    n = made.shape[-1]
+    n: int = made.shape[-1]
     from_middle = np.arange(n) - (n - 1) / 2
     before, after = np.exp(-bias * from_middle * dln), np.exp(-bias * (from_middle * dln + offset))
     factors = fhtcoeff(n, dln, mu, offset=offset, bias=bias, inverse=inverse)

@@ -16,7 +16,7 @@ import scipy.integrate
 
 from functrace.api.control_flow.loops import scan
 from functrace.ir.aval import shape_of
-from functrace.scipy.kinds import Found, Numbers
+from functrace.scipy.kinds import Found, Numbers, searchsorted
 from functrace.scipy.odes import ODEProblem, failed, solved
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
@@ -48,7 +48,7 @@ class Steps(NamedTuple):
             return np.zeros((shape_of(ts)[0], 1)) + self.ys[0]
         ends, at = plain(self.times), plain(ts)
         sign = -1.0 if ends[-1] < ends[0] else 1.0
-        k = np.clip(np.searchsorted(sign * ends, sign * at, side="left") - 1, 0, count - 1)
+        k = np.clip(searchsorted(sign * ends, sign * at) - 1, 0, count - 1)
         start, y = self.times[k], self.ys[k]
         h = self.times[k + 1] - start
         x = ((ts - start) / h)[:, None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 import scipy.ndimage
@@ -124,7 +124,7 @@ def _several(
             f"scipy.ndimage.{name}: weights.ndim ({made.ndim}) must match len(axes) ({len(along)})",
             fix="pass one axis of weights per axis",
         )
-    if not isinstance(mode, str):
+    if not isinstance(mode, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
         raise ShapeError(
             f"scipy.ndimage.{name}: a sequence of modes is not supported", fix="pass one mode"
         )
@@ -235,14 +235,14 @@ def _kernel(name: str, sigma: Operand, order: int, truncate: float, radius: int 
         )
     variance: Any = sigma * sigma  # type: ignore[operator]
     x = np.arange(-radius, radius + 1)
-    kernel = np.exp(-0.5 / variance * x**2)
+    kernel = np.exp(cast("Array", -0.5 / variance * x**2))
     kernel = kernel / np.sum(kernel)
     # The derivative of q(x) exp(p(x)) has the polynomial q' + q p', p' = -x / variance; q is a list
     # of coefficients.
     q: list[Any] = [1.0]
     for _ in range(order):
         lowered = [k * c for k, c in enumerate(q)][1:]
-        raised = [0.0, *[c / -variance for c in q]]
+        raised: list[Any] = [0.0, *[c / -variance for c in q]]
         q = [c + (lowered[k] if k < len(lowered) else 0.0) for k, c in enumerate(raised)]
     if order:
         kernel = kernel * sum(c * x**k for k, c in enumerate(q))
@@ -485,7 +485,7 @@ def _derivatives(
             widths[k] = width
     else:
         widths = each(name, several, x.ndim)
-    parts = []
+    parts: list[Any] = []
     for k, edge in zip(along, each(name, mode, len(along)), strict=True):
         orders = [order if j == k else 0 for j in range(x.ndim)]
         parts.append(_gaussian(name, x, widths, orders, edge, cval, truncate, radius, None))

@@ -179,7 +179,7 @@ def _splines(u: Array, order: int) -> Any:
     found: list[Any] = [u * 0.0 + 1.0]
     for d in range(1, order + 1):
         saved: Any = 0.0
-        row = []
+        row: list[Any] = []
         for r in range(d):
             part = found[r] / d
             row.append(saved + (r + 1 - u) * part)
@@ -220,7 +220,9 @@ def _sampled(x: Array, at: Sequence[Any], order: int, mode: str, cval: Array, ah
     """
     count = len(at)
     sizes = x.shape[x.ndim - count :]
-    index, factors, outside, missing = [], [], None, None
+    index: list[Any] = []
+    factors: list[Any] = []
+    outside, missing = None, None
     for k, (place, n) in enumerate(zip(at, sizes, strict=True)):
         steps, weights, out, without = _read(place, n, order, mode, ahead)
         shape = (*place.shape, *[order + 1 if j == k else 1 for j in range(count)])
@@ -403,7 +405,7 @@ def zoom(
         )
     fill = _fill("zoom", cval, x)
     grid_mode = grid_mode and x.dtype.kind != "c"  # SciPy ignores it for complex input
-    at = {}
+    at: dict[int, Any] = {}
     for k, (n, m) in enumerate(zip(x.shape, shape, strict=True)):
         whole, parts = (n, m) if grid_mode else (n - 1, m - 1)
         step = whole / parts if parts else 1.0
@@ -425,7 +427,7 @@ def _affine(
 ) -> Any:
     """Sample coefficients along the last axes at ``matrix @ place + offset``, for a grid."""
     grid = np.indices(shape, dtype=np.float64)
-    at = []
+    at: list[Any] = []
     for row in range(matrix.shape[0]):
         total: Any = np.zeros(tuple(shape))
         for k in range(matrix.shape[1]):

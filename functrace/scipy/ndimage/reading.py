@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ def each(name: str, given: T | Sequence[T], count: int) -> list[Any]:
     is_one = isinstance(given, str) or not isinstance(given, Sequence | np.ndarray)
     if is_one or (isinstance(given, np.ndarray) and not given.ndim):
         return [given] * count
-    values = list(given)  # type: ignore[arg-type]
+    values: list[Any] = list(cast("Sequence[Any]", given))
     if len(values) != count:
         raise ShapeError(
             f"scipy.ndimage.{name}: sequence argument must have length equal to input rank, "

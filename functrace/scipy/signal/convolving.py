@@ -254,7 +254,7 @@ def _convolve(name: str, in1: Operand, in2: Operand, mode: str, method: str) -> 
         if x.ndim == 1 and mode == "same" and y.shape[0] > x.shape[0]:
             return _centred(convolve_grids(x, y), x.shape)
         return _directly(x, y, mode)
-    found = _by_transforms("fftconvolve", x, y, mode, None)
+    found: Array = _by_transforms("fftconvolve", x, y, mode, None)
     return (np.round(found) if dtype.kind in "iu" else found).astype(dtype)
 
 
@@ -326,7 +326,7 @@ def _two_axes(
     dtype = np.result_type(x.dtype, y.dtype)
     x, y = x.astype(dtype), (_turned(y) if turn else y).astype(dtype)
     if mode != "valid":
-        room = []
+        room: list[tuple[int, int]] = []
         for m in y.shape:
             # "same" begins in the center of the filter; for correlate, of the reversed filter.
             start = (

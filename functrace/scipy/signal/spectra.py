@@ -82,8 +82,9 @@ def _segments(
     x: Array, window: Array, step: int, points: int, trend: Trend, one_sided: bool
 ) -> Any:
     """Transform detrended segments along the last axis: shape (..., segments, frequencies)."""
-    size = window.shape[0]
-    starts = np.arange(0, x.shape[-1] - size + 1, step)
+    size: int = window.shape[0]
+    last: int = x.shape[-1] - size
+    starts = np.arange(0, last + 1, step)
     parts = x[..., starts[:, None] + np.arange(size)]
     if callable(trend):
         parts = trend(parts)
@@ -548,7 +549,8 @@ def istft(
         x = np.real(x)
     if x.ndim > 1 and when != made.ndim - 1:
         x = np.moveaxis(x, -1, when - 1 if what < when else when)
-    return np.arange(x.shape[0]) / float(fs), x
+    count: int = x.shape[0]
+    return np.arange(count) / float(fs), x
 
 
 def _overlapped(parts: Array, step: int) -> Any:

@@ -480,9 +480,10 @@ def decimate(
             f"scipy.signal.decimate: invalid ftype {ftype!r}", fix="pass 'iir' or 'fir'"
         )
     every = along(place, slice(None, None, factor))
-    if isinstance(ftype, scipy.signal.dlti):
-        system: Any = ftype._as_tf()
-        zeros: Any = ftype._as_zpk()
+    given: Any = ftype
+    if isinstance(given, scipy.signal.dlti):
+        system: Any = given._as_tf()
+        zeros: Any = given._as_zpk()
         b, a = np.asarray(system.num, kind), np.asarray(system.den, kind)
         if np.size(zeros.poles):
             return (filtfilt if zero_phase else lfilter)(b, a, made, axis=place)[every]

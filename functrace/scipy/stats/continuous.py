@@ -7,6 +7,7 @@ Layer: 9.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,9 @@ from functrace.ops.elementwise import stop_gradient
 from functrace.ops.special.distributions import student_by_df
 from functrace.ops.special.incomplete import by_shapes
 from functrace.ops.special.tails import log_betainc, log_betaincc, log_gammainc, log_gammaincc
+from functrace.scipy.kinds import where
 from functrace.scipy.stats.distribution import Continuous, one, positive, zero
-from functrace.scipy.stats.tails import Formula, kept, log1p_square, log_expired, log_fisher
+from functrace.scipy.stats.tails import kept, log1p_square, log_expired, log_fisher
 from functrace.typing import Array
 
 LOG_2PI = math.log(2 * math.pi)
@@ -52,10 +54,6 @@ EULER = 0.5772156649015329
 
 def _nan(*_shapes: object) -> float:
     return math.nan
-
-
-def _infinite(*_shapes: object) -> float:
-    return math.inf
 
 
 norm = Continuous(
@@ -75,12 +73,12 @@ norm = Continuous(
 
 
 def _t_mean(df: Array) -> Any:
-    return np.where(df > 1, 0.0 * df, np.inf)
+    return where(df > 1, 0.0 * df, np.inf)
 
 
 def _t_var(df: Array) -> Any:
     known = df > 2
-    return np.where(known, df / (np.where(known, df, 3.0) - 2.0), np.where(df > 1, np.inf, np.nan))
+    return where(known, df / (where(known, df, 3.0) - 2.0), where(df > 1, np.inf, np.nan))
 
 
 def _t_entropy(df: Array) -> Any:
@@ -105,8 +103,8 @@ def _t_log_cdf(x: Array, df: Array) -> Any:
         - df * np.log(size / near)
     )
     middle = np.log(stdtr(df, kept(~is_left & ~is_right, x, -0.5)))
-    return np.where(
-        is_left, left, np.where(is_right, np.log1p(-stdtr(df, -kept(is_right, x, 1.0))), middle)
+    return where(
+        is_left, left, where(is_right, np.log1p(-stdtr(df, -kept(is_right, x, 1.0))), middle)
     )
 
 
@@ -130,11 +128,11 @@ t = Continuous(
 
 def _laplace_cdf(x: Array) -> Any:
     half = 0.5 * np.exp(-np.abs(x))
-    return np.where(x > 0, 1.0 - half, half)
+    return where(x > 0, 1.0 - half, half)
 
 
 def _laplace_ppf(q: Array) -> Any:
-    return np.where(q > 0.5, -np.log(2 * (1 - q)), np.log(2 * q))
+    return where(q > 0.5, -np.log(2 * (1 - q)), np.log(2 * q))
 
 
 laplace = Continuous(
@@ -144,8 +142,8 @@ laplace = Continuous(
     _laplace_cdf,
     lambda x: _laplace_cdf(-x),
     _laplace_ppf,
-    log_lower=lambda x: np.where(x > 0, np.log1p(-0.5 * np.exp(-np.abs(x))), x - math.log(2)),
-    log_upper=lambda x: np.where(x < 0, np.log1p(-0.5 * np.exp(-np.abs(x))), -x - math.log(2)),
+    log_lower=lambda x: where(x > 0, np.log1p(-0.5 * np.exp(-np.abs(x))), x - math.log(2)),
+    log_upper=lambda x: where(x < 0, np.log1p(-0.5 * np.exp(-np.abs(x))), -x - math.log(2)),
     upper_quantile=lambda q: -_laplace_ppf(q),
     mean_formula=zero,
     var_formula=lambda: 2.0,
@@ -165,7 +163,7 @@ def _asymmetric(x: Array, kappa: Array, upper: bool) -> Any:
         right * np.exp(-np.maximum(x, 0.0) * kappa),
         left * np.exp(np.minimum(x, 0.0) / kappa),
     )
-    return np.where(x >= 0, above, 1.0 - below) if upper else np.where(x >= 0, 1.0 - above, below)
+    return where(x >= 0, above, 1.0 - below) if upper else where(x >= 0, 1.0 - above, below)
 
 
 def _asymmetric_log(x: Array, kappa: Array, upper: bool) -> Any:
@@ -176,21 +174,21 @@ def _asymmetric_log(x: Array, kappa: Array, upper: bool) -> Any:
     )
     far, near = (above, below) if upper else (below, above)
     is_far = (x >= 0) if upper else (x < 0)
-    return np.where(is_far, far, np.log1p(-np.exp(near)))
+    return where(is_far, far, np.log1p(-np.exp(near)))
 
 
 def _asymmetric_quantile(p: Array, rest: Array, kappa: Array) -> Any:
     left, right = _side(kappa)
     is_right = p >= left
-    return np.where(
-        is_right, -np.log(np.where(is_right, rest, right) / right) / kappa, np.log(p / left) * kappa
+    return where(
+        is_right, -np.log(where(is_right, rest, right) / right) / kappa, np.log(p / left) * kappa
     )
 
 
 laplace_asymmetric = Continuous(
     "laplace_asymmetric",
     ("kappa",),
-    lambda x, kappa: x * np.where(x >= 0, -kappa, 1.0 / kappa) - np.log(kappa + 1.0 / kappa),
+    lambda x, kappa: x * where(x >= 0, -kappa, 1.0 / kappa) - np.log(kappa + 1.0 / kappa),
     lambda x, kappa: _asymmetric(x, kappa, upper=False),
     lambda x, kappa: _asymmetric(x, kappa, upper=True),
     lambda q, kappa: _asymmetric_quantile(q, 1.0 - q, kappa),
@@ -208,10 +206,8 @@ cauchy = Continuous(
     lambda x: -math.log(math.pi) - log1p_square(x),
     lambda x: np.arctan2(1.0, -x) / math.pi,
     lambda x: np.arctan2(1.0, x) / math.pi,
-    lambda q: np.where(q < 0.5, -1.0, 1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q)),
-    upper_quantile=lambda q: (
-        np.where(q < 0.5, 1.0, -1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q))
-    ),
+    lambda q: where(q < 0.5, -1.0, 1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q)),
+    upper_quantile=lambda q: where(q < 0.5, 1.0, -1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q)),
     mean_formula=_nan,
     var_formula=_nan,
     entropy_formula=lambda: math.log(4 * math.pi),
@@ -263,7 +259,7 @@ gumbel_l = Continuous(
 def _power(x: Array, beta: Array) -> Any:
     """Return |x|^beta, with 0 at 0."""
     is_zero = x == 0
-    return np.where(is_zero, 0.0, np.where(is_zero, 1.0, np.abs(x)) ** beta)
+    return where(is_zero, 0.0, where(is_zero, 1.0, np.abs(x)) ** beta)
 
 
 def _gennorm_size(x: Array, beta: Array) -> tuple[Any, Any]:
@@ -275,23 +271,23 @@ def _gennorm_size(x: Array, beta: Array) -> tuple[Any, Any]:
 
 def _gennorm_sf(x: Array, beta: Array) -> Any:
     is_near, size = _gennorm_size(x, beta)
-    far = np.where(x > 0, 0.5 * gammaincc(1.0 / beta, size), 0.5 + 0.5 * gammainc(1.0 / beta, size))
-    return np.where(is_near, 0.5 - 0.5 * x * np.exp(-gammaln(1.0 + 1.0 / beta)), far)
+    far = where(x > 0, 0.5 * gammaincc(1.0 / beta, size), 0.5 + 0.5 * gammainc(1.0 / beta, size))
+    return where(is_near, 0.5 - 0.5 * x * np.exp(-gammaln(1.0 + 1.0 / beta)), far)
 
 
 def _gennorm_log_sf(x: Array, beta: Array) -> Any:
     is_near, size = _gennorm_size(x, beta)
     tail = math.log(0.5) + log_gammaincc(1.0 / beta, size)
     near = np.log(0.5 - 0.5 * kept(is_near, x, 0.0) * np.exp(-gammaln(1.0 + 1.0 / beta)))
-    return np.where(is_near, near, np.where(x > 0, tail, np.log1p(-np.exp(tail))))
+    return where(is_near, near, where(x > 0, tail, np.log1p(-np.exp(tail))))
 
 
 def _gennorm_isf(q: Array, beta: Array) -> Any:
     middle = q == 0.5  # there, where the power has no derivative, the tangent: 1 / pdf(0)
-    low = np.where(middle, 0.25, np.minimum(q, 1.0 - q))
+    low = where(middle, 0.25, np.minimum(q, 1.0 - q))
     size = gammainccinv(1.0 / beta, 2.0 * low) ** (1.0 / beta)
-    return np.where(
-        middle, (0.5 - q) * 2.0 * np.exp(gammaln(1.0 / beta)) / beta, np.where(q < 0.5, size, -size)
+    return where(
+        middle, (0.5 - q) * 2.0 * np.exp(gammaln(1.0 / beta)) / beta, where(q < 0.5, size, -size)
     )
 
 
@@ -314,9 +310,7 @@ gennorm = Continuous(
 
 def _loggamma_log_cdf(x: Array, c: Array) -> Any:
     is_far = x < -40.0  # where the incomplete gamma function is a power
-    return np.where(
-        is_far, c * x - gammaln(c + 1.0), log_gammainc(c, np.exp(kept(~is_far, x, 0.0)))
-    )
+    return where(is_far, c * x - gammaln(c + 1.0), log_gammainc(c, np.exp(kept(~is_far, x, 0.0))))
 
 
 loggamma = Continuous(
@@ -378,7 +372,7 @@ beta = Continuous(
 
 def _bounded(x: Array) -> Any:
     """Replace an infinite bound by a distant number: its derivative is 0 there."""
-    return np.where(np.isinf(x), np.copysign(1e10, x), x)
+    return where(np.isinf(x), np.copysign(1e10, x), x)
 
 
 def _log_difference(p: Array, q: Array) -> Any:
@@ -389,14 +383,10 @@ def _log_mass(a: Array, b: Array) -> Any:
     """Return the logarithm of the standard normal probability between bounds."""
     is_left, is_right = b <= 0, a > 0
     is_central = ~is_left & ~is_right
-    left = _log_difference(
-        log_ndtr(np.where(is_left, b, -1.0)), log_ndtr(np.where(is_left, a, -2.0))
-    )
-    right = _log_difference(
-        log_ndtr(-np.where(is_right, a, 1.0)), log_ndtr(-np.where(is_right, b, 2.0))
-    )
-    central = np.log1p(-ndtr(np.where(is_central, a, -1.0)) - ndtr(-np.where(is_central, b, 1.0)))
-    return np.where(is_left, left, np.where(is_right, right, central))
+    left = _log_difference(log_ndtr(where(is_left, b, -1.0)), log_ndtr(where(is_left, a, -2.0)))
+    right = _log_difference(log_ndtr(-where(is_right, a, 1.0)), log_ndtr(-where(is_right, b, 2.0)))
+    central = np.log1p(-ndtr(where(is_central, a, -1.0)) - ndtr(-where(is_central, b, 1.0)))
+    return where(is_left, left, where(is_right, right, central))
 
 
 def _truncated(lower: bool) -> Any:
@@ -408,7 +398,7 @@ def _truncated(lower: bool) -> Any:
         parts = _log_mass(a, x) - whole, _log_mass(x, b) - whole
         part, rest = parts if lower else parts[::-1]
         is_most = part > -0.1
-        return np.where(is_most, np.log1p(-np.exp(np.where(is_most, rest, -1.0))), part)
+        return where(is_most, np.log1p(-np.exp(where(is_most, rest, -1.0))), part)
 
     return formula
 
@@ -417,28 +407,24 @@ def _truncated_ppf(q: Array, a: Array, b: Array) -> Any:
     a, b = _bounded(a), _bounded(b)
     whole, is_left = _log_mass(a, b), a < 0
     left = ndtri_exp(
-        np.logaddexp(
-            log_ndtr(np.where(is_left, a, -1.0)), np.where(is_left, np.log(q) + whole, -3.0)
-        )
+        np.logaddexp(log_ndtr(where(is_left, a, -1.0)), where(is_left, np.log(q) + whole, -3.0))
     )
     right = -ndtri_exp(
-        np.logaddexp(
-            log_ndtr(-np.where(is_left, 1.0, b)), np.where(is_left, -3.0, np.log1p(-q) + whole)
-        )
+        np.logaddexp(log_ndtr(-where(is_left, 1.0, b)), where(is_left, -3.0, np.log1p(-q) + whole))
     )
-    return np.where(is_left, left, right)
+    return where(is_left, left, right)
 
 
 def _truncated_isf(q: Array, a: Array, b: Array) -> Any:
     a, b = _bounded(a), _bounded(b)
     whole, is_left = _log_mass(a, b), b < 0
     left = _log_difference(
-        log_ndtr(np.where(is_left, b, -1.0)), np.where(is_left, np.log(q) + whole, -4.0)
+        log_ndtr(where(is_left, b, -1.0)), where(is_left, np.log(q) + whole, -4.0)
     )
     right = _log_difference(
-        log_ndtr(-np.where(is_left, 1.0, a)), np.where(is_left, -4.0, np.log1p(-q) + whole)
+        log_ndtr(-where(is_left, 1.0, a)), where(is_left, -4.0, np.log1p(-q) + whole)
     )
-    return np.where(is_left, ndtri_exp(left), -ndtri_exp(right))
+    return where(is_left, ndtri_exp(left), -ndtri_exp(right))
 
 
 def _truncated_moments(a: Array, b: Array) -> tuple[Any, Any]:
@@ -459,7 +445,7 @@ def _truncated_entropy(a: Array, b: Array) -> Any:
 def _between(a: Array, b: Array) -> Any:
     """Return a point between bounds that may be infinite."""
     a, b = (
-        np.where(np.isinf(x), np.where(np.isinf(y), 0.0, y) + np.copysign(1.0, x), x)
+        where(np.isinf(x), where(np.isinf(y), 0.0, y) + np.copysign(1.0, x), x)
         for x, y in ((a, b), (b, a))
     )
     return 0.5 * (a + b)
@@ -494,7 +480,7 @@ def _nodes() -> tuple[Array, Array]:
     return u**3, 1.5 * u**2 * weights
 
 
-def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
+def _from_below(z: Array, kappa: Array, factor: Callable[[Any], Any]) -> Any:
     """The integral from -pi to z <= 0 of exp(kappa (cos t - cos z)) times a factor of cos t."""
     u, weights = _nodes()
     z, kappa = z[..., None], kappa[..., None]
@@ -503,7 +489,7 @@ def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
     fallen = np.arccos(
         np.maximum(np.cos(stop_gradient(z)) - 45.0 / np.maximum(stop_gradient(kappa), 1.0), -1.0)
     )
-    length = z + np.where(fallen < math.pi, fallen, math.pi)
+    length = z + where(fallen < math.pi, fallen, math.pi)
     at = z - length * u
     bulk = np.exp(kappa * (np.cos(at) - np.cos(z))) * factor(np.cos(at))
     return length[..., 0] * (bulk @ weights)
@@ -512,9 +498,9 @@ def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
 def _vonmises_cdf(x: Array, kappa: Array) -> Any:
     turns = np.round(x / (2 * math.pi))
     x = x - 2 * math.pi * turns
-    below = np.where(x <= 0, x, -x)
+    below = where(x <= 0, x, -x)
     part = np.exp(_vonmises(below, kappa)) * _from_below(below, kappa, np.ones_like)
-    return np.where(x <= 0, part, 1.0 - part) + turns
+    return where(x <= 0, part, 1.0 - part) + turns
 
 
 def _vonmises(x: Array, kappa: Array) -> Any:
@@ -524,17 +510,17 @@ def _vonmises(x: Array, kappa: Array) -> Any:
 def _vonmises_log_cdf(x: Array, kappa: Array) -> Any:
     is_turn = np.abs(x) <= math.pi
     inside = kept(is_turn, x, 0.0)
-    below = np.where(inside <= 0, inside, -inside)
+    below = where(inside <= 0, inside, -inside)
     part = _vonmises(below, kappa) + np.log(_from_below(below, kappa, np.ones_like))
-    turn = np.where(x <= 0, part, np.log1p(-np.exp(part)))
-    return np.where(is_turn, turn, np.log(_vonmises_cdf(kept(~is_turn, x, 0.0), kappa)))
+    turn = where(x <= 0, part, np.log1p(-np.exp(part)))
+    return where(is_turn, turn, np.log(_vonmises_cdf(kept(~is_turn, x, 0.0), kappa)))
 
 
 def _vonmises_moved(z: Array, kappa: Array) -> tuple[Any]:
     z, kappa = np.broadcast_arrays(z, kappa)
     ratio = i1e(kappa) / i0e(kappa)
     change = _from_below(-np.abs(z), kappa, lambda cosine: cosine - ratio[..., None])
-    return (np.where(z <= 0, -change, change),)
+    return (where(z <= 0, -change, change),)
 
 
 vonmises = Continuous(
@@ -557,16 +543,15 @@ vonmises = Continuous(
 def _wrapped_cdf(x: Array, c: Array) -> Any:
     is_first = x < math.pi
     half = (
-        np.arctan((1.0 + c) / (1.0 - c) * np.tan(np.where(is_first, x, 2 * math.pi - x) / 2))
-        / math.pi
+        np.arctan((1.0 + c) / (1.0 - c) * np.tan(where(is_first, x, 2 * math.pi - x) / 2)) / math.pi
     )
-    return np.where(is_first, half, 1.0 - half)
+    return where(is_first, half, 1.0 - half)
 
 
 def _wrapped_ppf(q: Array, c: Array) -> Any:
     is_first = q < 0.5
-    half = 2.0 * np.arctan((1.0 - c) / (1.0 + c) * np.tan(math.pi * np.where(is_first, q, 1.0 - q)))
-    return np.where(is_first, half, 2 * math.pi - half)
+    half = 2.0 * np.arctan((1.0 - c) / (1.0 + c) * np.tan(math.pi * where(is_first, q, 1.0 - q)))
+    return where(is_first, half, 2 * math.pi - half)
 
 
 wrapcauchy = Continuous(

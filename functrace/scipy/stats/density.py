@@ -15,7 +15,7 @@ import scipy.stats
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special
-from functrace.scipy.kinds import Given
+from functrace.scipy.kinds import Given, cholesky
 
 
 def _double(x: Operand) -> Any:
@@ -130,7 +130,7 @@ class gaussian_kde:
                     fix=f"pass ({self.d}, m)",
                 )
             points = points.reshape(self.d, 1)
-        lower = np.linalg.cholesky(self.covariance)
+        lower = cholesky(self.covariance)
         samples = linalg.solve_triangular(lower, self.dataset, lower=True)
         moved = linalg.solve_triangular(lower, points, lower=True)
         squares = np.sum((moved[:, :, None] - samples[:, None, :]) ** 2, axis=0)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln, entr, gammaln, pdtr, pdtrc, xlog1py, xlogy
 
 from functrace.ops.special.tails import log_betainc, log_betaincc, log_gammainc, log_gammaincc
+from functrace.scipy.kinds import where
 from functrace.scipy.stats.distribution import Discrete, one, zero
 from functrace.scipy.stats.tails import kept, log_expired
 from functrace.typing import Array
@@ -41,14 +42,14 @@ def _betabinom_var(n: Array, a: Array, b: Array) -> Any:
 def _geom_sf(k: Array, p: Array) -> Any:
     """Return the survival function: a power, by logarithms if inaccurate and ``p < 1``."""
     is_low = p < 0.5
-    return np.where(
+    return where(
         is_low, np.exp(xlog1py(k, -kept(is_low, p, 0.25))), (1.0 - kept(~is_low, p, 0.75)) ** k
     )
 
 
 def _geom_cdf(k: Array, p: Array) -> Any:
     is_low = p < 0.5
-    return np.where(
+    return where(
         is_low,
         -np.expm1(xlog1py(k, -kept(is_low, p, 0.25))),
         1.0 - (1.0 - kept(~is_low, p, 0.75)) ** k,
@@ -58,7 +59,7 @@ def _geom_cdf(k: Array, p: Array) -> Any:
 def _geom_log_cdf(k: Array, p: Array) -> Any:
     is_low = p < 0.5
     low = log_expired(np.log(-xlog1py(k, -kept(is_low, p, 0.25))))
-    return np.where(is_low, low, np.log1p(-((1.0 - kept(~is_low, p, 0.75)) ** k)))
+    return where(is_low, low, np.log1p(-((1.0 - kept(~is_low, p, 0.75)) ** k)))
 
 
 poisson = Discrete(

@@ -10,8 +10,9 @@ Layer: 9.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import scipy.stats
@@ -22,6 +23,9 @@ from functrace.ops.sampling import quantile_of_integers
 from functrace.scipy.stats.sampling import RandomState, Size, sampled
 from functrace.scipy.stats.tails import Formula, logarithm
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from functrace.typing import Field, Function
 
 
 def double(x: Operand) -> Any:
@@ -43,6 +47,16 @@ def zero(*_shapes: object) -> float:
 def one(*_shapes: object) -> float:
     """Return 1, the end of a support."""
     return 1.0
+
+
+def infinity(*_shapes: object) -> float:
+    """Return infinity, the end of a support."""
+    return math.inf
+
+
+def minus_infinity(*_shapes: object) -> float:
+    """Return minus infinity, the start of a support."""
+    return -math.inf
 
 
 def positive(*shapes: Array) -> Any:
@@ -79,13 +93,13 @@ class Distribution:
 
     name: str
     shapes: tuple[str, ...]
-    log_density: Formula
+    log_density: Field[Callable[..., Any], Function[Any]]
     lower: Formula | None = None
     upper: Formula | None = None
     quantile: Formula | None = None
     allowed: Formula = always
-    low: Formula = field(default=lambda *_: -math.inf)
-    high: Formula = field(default=lambda *_: math.inf)
+    low: Formula = minus_infinity
+    high: Formula = infinity
     inside: float | Formula = 0.5
     harmless: tuple[float, ...] = ()
     log_lower: Formula | None = None
@@ -168,7 +182,7 @@ class Distribution:
             return False, None
         return True, getattr(self.scipys, method)(*given, **kwargs)
 
-    def _formula(self, method: str, formula: Formula | None) -> Formula:
+    def _formula(self, method: str, formula: Callable[..., Any] | None) -> Callable[..., Any]:
         if formula is None:
             raise UnsupportedFunctionError(
                 f"scipy.stats.{self.name}.{method} has no formula for traced values",
@@ -189,7 +203,7 @@ class Distribution:
 
     def _function(
         self,
-        formula: Formula,
+        formula: Callable[..., Any],
         ends: tuple[float, float],
         x: Operand,
         args: tuple[Any, ...],
@@ -450,7 +464,11 @@ class Frozen:
         """Return a method of the distribution, ours or SciPy's, with these parameters."""
         if name in _OF_ARGUMENT:
             method = getattr(self.dist, name)
-            return lambda x: method(x, *self.args, **self.kwds)
+
+            def of_argument(x: Operand) -> Any:
+                return method(x, *self.args, **self.kwds)
+
+            return of_argument
         if name in _OF_PARAMETERS:
             method = getattr(self.dist, name)
             return lambda: method(*self.args, **self.kwds)

@@ -15,6 +15,7 @@ from functrace.api.capture.programs import stop_gradient
 from functrace.errors import ShapeError
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special
+from functrace.scipy.kinds import cholesky, where
 from functrace.scipy.stats.continuous import beta
 from functrace.scipy.stats.positive import chi2
 from functrace.scipy.stats.sampling import RandomState, Size, check_drawn_here, drawn, follower
@@ -75,7 +76,7 @@ def _whitened(
             f"{name} of {size} dimensions takes x of shape (..., {size})", fix="add an axis"
         )
     centred = np.atleast_2d(at - shift)
-    factor = np.linalg.cholesky(matrix)
+    factor = cholesky(matrix)
     scaled = linalg.solve_triangular(factor, centred.reshape(-1, size).T, lower=True)
     squares = np.sum(scaled * scaled, axis=0).reshape(centred.shape[:-1])
     return squares, np.sum(np.log(np.diagonal(factor))), size
@@ -117,7 +118,11 @@ class Frozen:
         if name.startswith("__"):
             raise AttributeError(name)
         method = getattr(self.dist, name)
-        return lambda *args: method(*args, **self.parameters)
+
+        def of_parameters(*args: Operand) -> Any:
+            return method(*args, **self.parameters)
+
+        return of_parameters
 
 
 @final
@@ -172,11 +177,11 @@ class MultivariateNormal:
         centre = np.broadcast_to(centre, (d,))
         shape = (*_sizes(size), d)
         x = drawn("multivariate_normal", random_state, shape, "float64", (centre, matrix), event=1)
-        held = np.linalg.cholesky(stop_gradient(matrix))
+        held = cholesky(stop_gradient(matrix))
         standard = linalg.solve_triangular(
             held, (x - stop_gradient(centre)).reshape(-1, d).T, lower=True
         )
-        moved = (np.linalg.cholesky(matrix) @ standard).T.reshape(shape) + centre
+        moved = (cholesky(matrix) @ standard).T.reshape(shape) + centre
         return _as_scipys(moved)
 
     def logpdf(
@@ -272,14 +277,14 @@ class MultivariateT:
         squares, half, size = _whitened("multivariate_t", x, loc, shape)
         freedom = _double(df)
         is_normal = np.isinf(freedom)
-        finite = np.where(is_normal, 1.0, freedom)
+        finite = where(is_normal, 1.0, freedom)
         constant = (
             special.gammaln((finite + size) / 2)
             - special.gammaln(finite / 2)
             - 0.5 * size * np.log(finite * math.pi)
         )
         of_t = constant - (finite + size) / 2 * np.log1p(squares / finite)
-        return np.squeeze(np.where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
+        return np.squeeze(where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
 
     def pdf(
         self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1
@@ -339,7 +344,7 @@ class Dirichlet:
         d = powers.shape[-1]
         x = drawn("dirichlet", random_state, (*_sizes(size), d), "float64", (powers,), event=1)
         left: Any = 1.0
-        parts = []
+        parts: list[Any] = []
         for k in range(d - 1):
             rest = np.sum(x[..., k + 1 :], axis=-1)
             share = follower(beta)(
@@ -421,11 +426,11 @@ class Wishart:
         d = matrix.shape[-1]
         shape = (*_sizes(size), d, d)
         x = drawn("wishart", random_state, shape, "float64", (freedom, matrix), event=2)
-        held = np.linalg.cholesky(stop_gradient(matrix))
-        factor = linalg.solve_triangular(held, np.linalg.cholesky(x), lower=True)
+        held = cholesky(stop_gradient(matrix))
+        factor = linalg.solve_triangular(held, cholesky(x), lower=True)
         squares = np.diagonal(factor, axis1=-2, axis2=-1) ** 2
         moved = np.sqrt(follower(chi2)(squares, freedom - np.arange(d)))
-        whole = np.linalg.cholesky(matrix) @ (np.tril(factor, -1) + moved[..., None] * np.eye(d))
+        whole = cholesky(matrix) @ (np.tril(factor, -1) + moved[..., None] * np.eye(d))
         found = whole @ np.swapaxes(whole, -1, -2)
         return found[0] if _sizes(size) == (1,) else found
 
@@ -446,7 +451,7 @@ class Wishart:
                 fix="map others with vmap",
             )
         d = at.shape[-1]
-        ours, theirs = np.linalg.cholesky(at), np.linalg.cholesky(matrix)
+        ours, theirs = cholesky(at), cholesky(matrix)
         trace = np.sum(linalg.solve_triangular(theirs, ours, lower=True) ** 2)
         log_at, log_scale = (2.0 * np.sum(np.log(np.diagonal(c))) for c in (ours, theirs))
         norm = 0.5 * freedom * (d * math.log(2) + log_scale) + special.multigammaln(

@@ -6,6 +6,7 @@ Layer: 9.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,13 @@ from functrace.ops.special.incomplete import by_shapes
 from functrace.ops.special.tails import log_gammainc, log_gammaincc
 from functrace.scipy.stats.continuous import EULER, LOG_2PI
 from functrace.scipy.stats.distribution import Continuous, one, positive, zero
-from functrace.scipy.stats.tails import Formula, log_expired, log_fisher, log_rest
+from functrace.scipy.stats.tails import log_expired, log_fisher, log_rest
 from functrace.typing import Array
 
 
-def _where_above(x: Array, least: float, formula: Formula, otherwise: float = math.inf) -> Any:
+def _where_above(
+    x: Array, least: float, formula: Callable[[Any], Any], otherwise: float = math.inf
+) -> Any:
     """Return a moment that exists for shapes above a bound."""
     known = x > least
     return np.where(known, formula(np.where(known, x, least + 1.0)), otherwise)

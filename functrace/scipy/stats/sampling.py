@@ -30,6 +30,7 @@ from functrace.numpy.protocol.operands import Shape, arrayed, holds_tracer
 from functrace.ops.checks import require
 from functrace.ops.foreign import returned
 from functrace.ops.sampling import draw
+from functrace.scipy.kinds import where
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value, stages
 from functrace.typing import Array
@@ -132,7 +133,8 @@ def sampled(
             z, *[x if x.dtype == np.float64 else x.astype(np.float64) for x in shapes]
         )
     found = z * require(scale, scale >= 0, "ValueError", _DOMAIN) + loc
-    return found if distribution.wrapped is None else distribution.wrapped(found)
+    wrapped: Any = distribution.wrapped
+    return found if wrapped is None else wrapped(found)
 
 
 def sample_shape(parameters: Sequence[Shape], size: Size) -> Shape:
@@ -167,17 +169,19 @@ def follower(distribution: Distribution) -> Callable[..., Any]:
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         z, *shapes = primals
         found = following(z, *shapes)
-        if distribution.moved is not None:
-            partials = distribution.moved(found, *shapes)
+        moved: Any = distribution.moved
+        if moved is not None:
+            partials = moved(found, *shapes)
             return found, sum(
                 t * partial for t, partial in zip(tangents[1:], partials, strict=True)
             )
-        lower, upper = distribution.lower, distribution.upper
+        lower: Any = distribution.lower
+        upper: Any = distribution.upper
         assert lower is not None and upper is not None, distribution.name
 
         def smaller(*given: Array) -> Any:
             below = lower(found, *given)
-            return np.where(below < 0.5, below, -upper(found, *given))
+            return where(below < 0.5, below, -upper(found, *given))
 
         _, change = jvp(smaller, tuple(shapes), tuple(tangents[1:]))
         return found, -change / np.exp(distribution.log_density(found, *shapes))

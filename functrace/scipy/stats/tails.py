@@ -9,20 +9,26 @@ Layer: 9.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.ops.special.tails import log_betainc, log_betaincc
+from functrace.scipy.kinds import where
 from functrace.typing import Array
 
-Formula = Callable[..., Any]
+if TYPE_CHECKING:
+    from functrace.typing import Function
+
+    Formula = Function[Any]
+else:
+    Formula = Callable[..., Any]
 """Formula of a row: a function of the observation and of the shapes, or of the shapes alone."""
 
 
 def kept(condition: Array, x: Array, instead: float) -> Any:
     """Select an operand where a formula applies, elsewhere a safe number."""
-    return np.where(condition, x, instead)
+    return where(condition, x, instead)
 
 
 def logarithm(part: Formula, rest: Formula | None) -> Formula:
@@ -32,13 +38,17 @@ def logarithm(part: Formula, rest: Formula | None) -> Formula:
         part, rest: the probability and its complement, with the same arguments.
     """
     if rest is None:
-        return lambda *given: np.log(part(*given))
+
+        def plainly(*given: Array) -> Any:
+            return np.log(part(*given))
+
+        return plainly
     complement = rest
 
     def formula(*given: Array) -> Any:
         one, other = part(*given), complement(*given)
         is_most = one > 0.5
-        return np.where(
+        return where(
             is_most, np.log1p(-kept(is_most, other, 0.25)), np.log(kept(~is_most, one, 0.25))
         )
 
@@ -49,7 +59,7 @@ def log_rest(log_part: Array) -> Any:
     """``log(1 - exp(x))`` of ``x <= 0``."""
     is_small = log_part < -0.7
     by_small = np.log1p(-np.exp(kept(is_small, log_part, -1.0)))
-    return np.where(is_small, by_small, np.log(-np.expm1(kept(~is_small, log_part, -0.5))))
+    return where(is_small, by_small, np.log(-np.expm1(kept(~is_small, log_part, -0.5))))
 
 
 def log_expired(log_x: Array) -> Any:
@@ -58,7 +68,7 @@ def log_expired(log_x: Array) -> Any:
     is_small, is_middle = ~is_tiny & ~is_large, is_large & ~is_huge
     small = np.log(-np.expm1(-np.exp(kept(is_small, log_x, -1.0))))
     large = np.log1p(-np.exp(-np.exp(kept(is_middle, log_x, 0.0))))
-    return np.where(is_tiny, log_x, np.where(is_small, small, np.where(is_huge, 0.0, large)))
+    return where(is_tiny, log_x, where(is_small, small, where(is_huge, 0.0, large)))
 
 
 def log_fisher(x: Array, n: Array, d: Array, *, upper: bool) -> Any:
@@ -75,12 +85,12 @@ def log_fisher(x: Array, n: Array, d: Array, *, upper: bool) -> Any:
     at, rest = kept(is_left, at, 0.25), kept(~is_left, rest, 0.25)
     a, b = 0.5 * n, 0.5 * d
     if upper:
-        return np.where(is_left, log_betaincc(a, b, at), log_betainc(b, a, rest))
-    return np.where(is_left, log_betainc(a, b, at), log_betaincc(b, a, rest))
+        return where(is_left, log_betaincc(a, b, at), log_betainc(b, a, rest))
+    return where(is_left, log_betainc(a, b, at), log_betaincc(b, a, rest))
 
 
 def log1p_square(x: Array) -> Any:
     """``log(1 + x**2)``, also where the square overflows."""
     is_far = np.abs(x) > 1e9
     far = 2.0 * np.log(np.abs(kept(is_far, x, 1e9)))
-    return np.where(is_far, far, np.log1p(np.square(kept(~is_far, x, 0.0))))
+    return where(is_far, far, np.log1p(np.square(kept(~is_far, x, 0.0))))
