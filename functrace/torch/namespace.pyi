@@ -536,7 +536,8 @@ def einsum(equation: builtins.str, *operands: Any) -> Value:
     """Return a sum of products, specified by dimension letters: ``einsum("ij,jk->ik", a, b)``."""
 
 def empty(
-    *size: builtins.int | Sequence[builtins.int],
+    *sizes: builtins.int | Sequence[builtins.int],
+    size: Sequence[builtins.int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
     layout: Layout | None = None,
@@ -547,7 +548,7 @@ def empty(
     """Return an uninitialized tensor."""
 
 def empty_like(
-    input: Tensor,
+    input: Operand,
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
@@ -643,7 +644,7 @@ def full(
     """Return a tensor filled with a number, whose type determines the dtype."""
 
 def full_like(
-    input: Tensor,
+    input: Operand,
     fill_value: Any,
     *,
     dtype: DtypeLike | None = None,
@@ -757,8 +758,8 @@ def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
     """Return a mask: True where ``input`` is at most ``other``."""
 
 def linspace(
-    start: builtins.float,
-    end: builtins.float,
+    start: builtins.complex,
+    end: builtins.complex,
     steps: builtins.int,
     *,
     dtype: DtypeLike | None = None,
@@ -800,8 +801,8 @@ def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) ->
     """Return a mask: True where only one of two elements are nonzero."""
 
 def logspace(
-    start: builtins.float,
-    end: builtins.float,
+    start: builtins.complex,
+    end: builtins.complex,
     steps: builtins.int,
     base: builtins.float = 10.0,
     *,
@@ -924,7 +925,8 @@ def numel(input: Operand) -> builtins.int:
     """Return the number of elements."""
 
 def ones(
-    *size: builtins.int | Sequence[builtins.int],
+    *sizes: builtins.int | Sequence[builtins.int],
+    size: Sequence[builtins.int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
     layout: Layout | None = None,
@@ -934,7 +936,7 @@ def ones(
     """Return ones."""
 
 def ones_like(
-    input: Tensor,
+    input: Operand,
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
@@ -971,7 +973,8 @@ def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
     """Return the smallest dtype to which two dtypes convert."""
 
 def rand(
-    *size: builtins.int | Sequence[builtins.int],
+    *sizes: builtins.int | Sequence[builtins.int],
+    size: Sequence[builtins.int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
     layout: Layout | None = None,
@@ -982,7 +985,7 @@ def rand(
     """Return uniform random numbers in [0, 1)."""
 
 def rand_like(
-    input: Tensor,
+    input: Operand,
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
@@ -990,6 +993,7 @@ def rand_like(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
+    generator: Any = None,
 ) -> Tensor:
     """Return uniform random numbers in [0, 1), in a tensor's shape and dtype."""
 
@@ -1008,19 +1012,23 @@ def randint(
     """Return random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
 
 def randint_like(
-    input: Tensor,
+    input: Operand,
     *bounds: builtins.int,
+    low: builtins.int = 0,
+    high: builtins.int | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
+    generator: Any = None,
 ) -> Tensor:
     """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``, ``randint_like(x, low, high)``."""
 
 def randn(
-    *size: builtins.int | Sequence[builtins.int],
+    *sizes: builtins.int | Sequence[builtins.int],
+    size: Sequence[builtins.int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
     layout: Layout | None = None,
@@ -1031,7 +1039,7 @@ def randn(
     """Return standard normal random numbers."""
 
 def randn_like(
-    input: Tensor,
+    input: Operand,
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
@@ -1039,6 +1047,7 @@ def randn_like(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
+    generator: Any = None,
 ) -> Tensor:
     """Return standard normal random numbers in a tensor's shape and dtype."""
 
@@ -1330,7 +1339,8 @@ def where(condition: Operand, input: Any = None, other: Any = None, *, out: Any 
     """Return ``input`` where the condition is true, ``other`` elsewhere; without them, the positions of true elements."""
 
 def zeros(
-    *size: builtins.int | Sequence[builtins.int],
+    *sizes: builtins.int | Sequence[builtins.int],
+    size: Sequence[builtins.int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
     layout: Layout | None = None,
@@ -1340,7 +1350,7 @@ def zeros(
     """Return zeros."""
 
 def zeros_like(
-    input: Tensor,
+    input: Operand,
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
@@ -2232,7 +2242,8 @@ class Methods:
 
     def new_empty(
         self,
-        *size: builtins.int | Sequence[builtins.int],
+        *sizes: builtins.int | Sequence[builtins.int],
+        size: Sequence[builtins.int] | None = None,
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
         layout: Layout | None = None,
@@ -2256,7 +2267,8 @@ class Methods:
 
     def new_ones(
         self,
-        *size: builtins.int | Sequence[builtins.int],
+        *sizes: builtins.int | Sequence[builtins.int],
+        size: Sequence[builtins.int] | None = None,
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
         layout: Layout | None = None,
@@ -2277,7 +2289,8 @@ class Methods:
 
     def new_zeros(
         self,
-        *size: builtins.int | Sequence[builtins.int],
+        *sizes: builtins.int | Sequence[builtins.int],
+        size: Sequence[builtins.int] | None = None,
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
         layout: Layout | None = None,

@@ -329,7 +329,8 @@ def full_like(
     fill_value = stacked(fill_value)
     if isinstance(fill_value, Tracer):
         return owned(broadcast_to(convert(fill_value, dtype), shape), _order_of(shape, a, order))
-    numeric(fill_value)
+    if not isinstance(fill_value, int):  # an integer may be too large for any integer dtype
+        numeric(fill_value)
     if not isinstance(a, Tracer):
         return np.full(shape, fill_value, dtype)
     if np.ndim(fill_value) == 0:

@@ -253,22 +253,30 @@ def of_fitting_numbers(specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
 
 def check_fits(number: complex, dtype: np.dtype[Any]) -> None:
     """Check that a number fits a dtype; a fraction may be lost, and unsigned integers wrap
-    negative numbers.
+    negative integers.
 
     Raises:
         RuntimeError: if it does not fit.
     """
+    fits = True
+    parts: list[float] = []
     if isinstance(number, complex):
         fits = dtype.kind in "bc" or number.imag == 0
-        number = number.real
-    else:
-        fits = True
-    if fits and dtype.kind == "f" and type(number) in (int, float):  # only for concrete numbers
-        fits = not math.isfinite(number) or abs(number) <= float(np.finfo(dtype).max)
+        parts, number = [number.imag], number.real
+    parts.append(number)
+    if fits and dtype.kind in "fc":
+        limit = float(np.finfo(dtype).max)
+        fits = all(
+            type(part) not in (int, float) or not math.isfinite(part) or abs(part) <= limit
+            for part in parts
+        )  # only concrete numbers
     elif fits and dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        least = -int(limits.max) if dtype.kind == "u" else int(limits.min)
-        fits = math.isfinite(number) and least <= int(number) <= int(limits.max)
+        is_float = isinstance(number, float)
+        least = -int(limits.max) if dtype.kind == "u" and not is_float else int(limits.min)
+        fits = math.isfinite(number) and (
+            least <= (number if is_float else int(number)) <= int(limits.max)
+        )
     if not fits:
         raise RuntimeError(errors.number_overflow(dtype.name))
 

@@ -254,6 +254,8 @@ def number_overflow(dtype: str) -> str:
         "float16": "c10::Half",
         "bool": "bool",
         "int32": "int",
+        "complex64": "c10::complex<float>",
+        "complex128": "c10::complex<double>",
     }
     return f"value cannot be converted to type {names.get(dtype, dtype + '_t')} without overflow"
 

@@ -9,6 +9,9 @@ Layer: 9.
 from __future__ import annotations
 
 import inspect
+import math
+import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,8 +22,8 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import check_fits
 from functrace.torch.dispatch.rows import FunctionTable
-from functrace.torch.functions.elementwise import shape_of, tensors_only
-from functrace.torch.functions.shaping import sizes
+from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
+from functrace.torch.functions.shaping import sizes as sizes_of
 from functrace.torch.random import generator as default_generator
 from functrace.torch.tensors.device import CPU, DeviceLike
 from functrace.torch.tensors.dtypes import (
@@ -32,9 +35,9 @@ from functrace.torch.tensors.dtypes import (
 )
 from functrace.torch.tensors.formats import check_place, contiguous_format
 from functrace.torch.tensors.formats import layout as Layout
+from functrace.torch.tensors.formats import memory_format as MemoryFormat
 from functrace.torch.tensors.orders import laid
-from functrace.torch.tensors.tensor import Tensor, fresh, is_expanded
-from functrace.tracing import Tracer
+from functrace.torch.tensors.tensor import Operand, Tensor, fresh, is_expanded
 from functrace.typing import Array
 
 ROWS = FunctionTable()
@@ -51,9 +54,9 @@ class Options(NamedTuple):
         """Return the dtype, by default that of new tensors."""
         return default_float() if self.dtype is None else numpy_dtype(self.dtype)
 
-    def kind_like(self, input: Tensor) -> np.dtype[Any]:
+    def kind_like(self, input: Operand) -> np.dtype[Any]:
         """Return the dtype, by default that of a tensor."""
-        return input._array.dtype if self.dtype is None else numpy_dtype(self.dtype)
+        return dtype_of(input) if self.dtype is None else numpy_dtype(self.dtype)
 
     def draws(self) -> np.random.Generator:
         """Return the generator of random numbers."""
@@ -98,10 +101,11 @@ def _factory(form: str, *further: str) -> Callable[[Callable[..., Made]], Callab
         ) -> Tensor:
             check_place(name, device, layout, pin_memory)
             given = {option: own.pop(option, None) for option in further}
+            _check_types(name, {"requires_grad": requires_grad, **given})
             options = Options(dtype, given.get("memory_format"), given.get("generator"))
             operands, compute = make(options, *args, **own)
             if MODES.dispatch is None:
-                return leaf(compute(), requires_grad)
+                return leaf(compute(), requires_grad is True)
             given |= {"dtype": dtype, "layout": layout}
             return _dispatched(factory, operands, given, device, requires_grad)
 
@@ -111,6 +115,26 @@ def _factory(form: str, *further: str) -> Callable[[Callable[..., Made]], Callab
         return ROWS.function(form)(factory)
 
     return add
+
+
+_TYPES: dict[str, tuple[type[Any], str]] = {
+    "requires_grad": (bool, "bool"),
+    "memory_format": (MemoryFormat, "torch.memory_format"),
+    "generator": (np.random.Generator, "torch.Generator"),
+}
+"""Types of options, and PyTorch's names for them."""
+
+
+def _check_types(name: str, options: dict[str, Any]) -> None:
+    """Check the types of options that are given.
+
+    Raises:
+        TypeError: if one has another type.
+    """
+    for option, value in options.items():
+        kind, printed = _TYPES[option]
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(errors.must_be_named(name, option, printed, errors.kind_of(value)))
 
 
 def _signature(
@@ -151,22 +175,39 @@ def _dispatched(
     return made.requires_grad_() if requires_grad else made
 
 
-def shape_from(name: str, size: Sequence[Any]) -> tuple[int, ...]:
+def shape_from(
+    name: str, sizes: Sequence[Any], size: Sequence[int] | None = None
+) -> tuple[int, ...]:
     """Return the sizes passed to a factory.
 
+    Args:
+        name: name of the factory.
+        sizes: its positional arguments.
+        size: the keyword argument.
+
     Raises:
-        TypeError: if they are no integers.
+        TypeError: if they are no integers, or passed in both ways.
         RuntimeError: if one is negative.
     """
-    if not size:
+    if size is not None:
+        if sizes:
+            raise TypeError(f"{name}() got multiple values for argument 'size'")
+        sizes = (size,)
+    if not sizes:
         raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
-    first = size[0]
+    first = sizes[0]
     if isinstance(first, bool):
         raise TypeError(errors.must_be(name, "size", 0, "tuple of ints", "bool"))
-    if len(size) > 1 and isinstance(first, (tuple, list)):
-        raise TypeError(f"{name}() takes 1 positional argument but {len(size)} were given")
+    if isinstance(first, (tuple, list)):
+        if len(sizes) > 1:
+            raise TypeError(f"{name}() takes 1 positional argument but {len(sizes)} were given")
+        if first and isinstance(first[0], bool):
+            raise TypeError(
+                f"{name}(): argument 'size' (position 1) must be tuple of ints, but found element "
+                "of type bool at pos 0"
+            )
     try:
-        found = sizes(size)
+        found = sizes_of(sizes)
     except TypeError:
         raise TypeError(
             errors.must_be(name, "size", 0, "tuple of ints", type(first).__name__)
@@ -174,6 +215,22 @@ def shape_from(name: str, size: Sequence[Any]) -> tuple[int, ...]:
     if any(n < 0 for n in found):
         raise RuntimeError(f"{name}: Dimension size must be non-negative.")
     return found
+
+
+def _number(name: str, argument: str, position: int, value: Any) -> Any:
+    """Return a number passed to a factory, which may be a 0-d tensor.
+
+    Raises:
+        TypeError: for anything else, and for a tensor that requires grad: its derivative would be
+            lost.
+    """
+    found = value
+    if isinstance(value, Tensor) and not value._array.ndim and not value.requires_grad:
+        found = value.item()
+    number = number_of(found)
+    if type(number) not in (bool, int, float, complex):
+        raise TypeError(errors.must_be(name, argument, position, "Number", errors.kind_of(value)))
+    return number
 
 
 def dtype_of_kinds(found: set[Any]) -> np.dtype[Any]:
@@ -202,23 +259,23 @@ def dtype_of_kinds(found: set[Any]) -> np.dtype[Any]:
 
 
 @_factory("function")
-def zeros(options: Options, *size: int | Sequence[int]) -> Made:
+def zeros(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return zeros."""
-    shape = shape_from("zeros", size)
+    shape = shape_from("zeros", sizes, size)
     return (list(shape),), lambda: np.zeros(shape, options.kind())
 
 
 @_factory("function")
-def ones(options: Options, *size: int | Sequence[int]) -> Made:
+def ones(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return ones."""
-    shape = shape_from("ones", size)
+    shape = shape_from("ones", sizes, size)
     return (list(shape),), lambda: np.ones(shape, options.kind())
 
 
 @_factory("function", "memory_format")
-def empty(options: Options, *size: int | Sequence[int]) -> Made:
+def empty(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return an uninitialized tensor."""
-    shape = shape_from("empty", size or ((),))
+    shape = shape_from("empty", sizes, size)
     return (list(shape),), lambda: np.empty(shape, options.kind())
 
 
@@ -249,15 +306,12 @@ def full(options: Options, size: Sequence[int], fill_value: Any) -> Made:
 @_factory("function")
 def scalar_tensor(options: Options, s: complex) -> Made:
     """Return a 0-d tensor of a number."""
-    return (s,), lambda: _filled("full", (), s, options.kind())
+    number = _number("scalar_tensor", "s", 0, s)
+    return (s,), lambda: _filled("scalar_tensor", (), number, options.kind())
 
 
 def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | None) -> Any:
-    number = number_of(
-        value.item() if isinstance(value, Tensor) and value._array.ndim == 0 else value
-    )
-    if type(number) not in (bool, int, float, complex):
-        raise TypeError(errors.must_be(name, "fill_value", 1, "Number", type(value).__name__))
+    number = _number(name, "fill_value", 1, value)
     wanted = dtype_of_kinds({type(number)}) if dtype is None else numpy_dtype(dtype)
     check_fits(number, wanted)
     return np.full(
@@ -284,71 +338,155 @@ def arange(options: Options, start: Any = None, end: Any = None, step: Any = 1) 
     step)``.
     """
     bounds = (0, start, step) if end is None else (0 if start is None else start, end, step)
-    plain = [number_of(x.item() if isinstance(x, Tensor) else x) for x in bounds]
+    plain = [_number("arange", "end", 0, x) for x in bounds]
     for value in plain:
-        if type(value) not in (bool, int, float):
-            raise TypeError(errors.must_be("arange", "end", 0, "Number", type(value).__name__))
+        if type(value) is complex:
+            raise TypeError(errors.must_be("arange", "end", 0, "Number", "complex"))
     low, high, by = plain
+    wanted = default_float() if float in map(type, plain) else np.dtype(np.int64)
 
     def compute() -> Array:
-        if by == 0:
-            raise RuntimeError(errors.ARANGE_STEP)
-        if (high - low) * by < 0:
-            raise RuntimeError(errors.ARANGE_SIGN)
-        array = np.arange(low, high, by)
-        wanted = default_float() if array.dtype.kind == "f" else np.dtype(np.int64)
-        return array.astype(wanted if options.dtype is None else options.kind())
+        return _range(low, high, by, wanted if options.dtype is None else options.kind())
 
     if end is None:
         return (high,), compute
     return (low, high) if by == 1 and type(by) is int else (low, high, by), compute
 
 
+def _range(low: float, high: float, by: float, kind: np.dtype[Any]) -> Array:
+    """Return equally spaced numbers as PyTorch computes them: ``low + i * by``, with the bounds and
+    the step as integers if the dtype is an integer one.
+    """
+    if kind.kind not in "iuf":
+        raise NotImplementedError(errors.no_kernel("arange_cpu").format(DTYPES[kind].printed))
+    if not (by > 0 or by < 0):
+        raise RuntimeError(errors.ARANGE_STEP)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"unsupported range: {low:g} -> {high:g}")
+    if (high - low) * by < 0:
+        raise RuntimeError(errors.ARANGE_SIGN)
+    for number in (low, high, by) if kind == np.int64 else (low, by) if kind.kind in "iu" else ():
+        check_fits(number, np.dtype(np.int64))
+    if kind == np.int64:
+        if not int(by):
+            raise ValueError(errors.ARANGE_STEP)
+        count = len(range(int(low), int(high), int(by)))
+    else:
+        length = math.ceil((float(high) - float(low)) / float(by))
+        count = max(length, 0)
+    if count > sys.maxsize:
+        raise RuntimeError("invalid size, possible overflow?")
+    if not count:
+        return np.empty(0, kind)
+    if kind.kind == "f":
+        with np.errstate(over="ignore"):  # as PyTorch: infinite in float16
+            return (float(low) + np.arange(count) * float(by)).astype(kind)
+    return (int(low) + np.arange(count) * int(by)).astype(kind)
+
+
+def _bounds(
+    name: str, start: Any, end: Any, steps: Any, options: Options
+) -> tuple[Any, Any, int, np.dtype[Any]]:
+    """Return the bounds of equally spaced numbers, how many they are, and the dtype.
+
+    Raises:
+        TypeError: if an argument is no number.
+        NotImplementedError: for bools.
+        RuntimeError: if a bound does not fit the dtype, or the number of steps is negative.
+    """
+    low, high = _number(name, "start", 0, start), _number(name, "end", 1, end)
+    is_complex = complex in (type(low), type(high))
+    kind = default_complex() if is_complex and options.dtype is None else options.kind()
+    if is_complex and kind.kind != "c":
+        inferred = "float" if default_complex() == np.complex64 else "double"
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype c10::complex<{inferred}> can't be safely cast to "
+            f"passed dtype {DTYPES[kind].printed}"
+        )
+    if isinstance(steps, bool):
+        raise TypeError(errors.must_be(name, "steps", 2, "int", "bool"))
+    count = operator.index(steps)
+    if count < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if kind.kind == "b" and count > 1:
+        raise NotImplementedError(errors.no_kernel(f"{name}_cpu").format(DTYPES[kind].printed))
+    for bound in (low, high):
+        check_fits(bound, kind)
+    return low, high, count, kind
+
+
+def _spaced(low: complex, high: complex, count: int, kind: np.dtype[Any]) -> Array:
+    """Return equally spaced numbers, from both ends to the middle, as PyTorch computes them: with
+    bounds of the dtype, and a step of the dtype unless that is an integer one.
+    """
+    if kind.kind == "c":
+        made = np.empty(count, complex)
+        real = np.dtype(f"f{kind.itemsize // 2}")
+        made.real = _spaced(low.real, high.real, count, real)
+        made.imag = _spaced(low.imag, high.imag, count, real)
+        return made
+    first, last = [np.asarray(x).astype(kind).astype(float) for x in (low, high)]
+    if count < 2:
+        return np.full(count, first)
+    places = np.arange(count)
+    with np.errstate(all="ignore"):
+        step = (last - first) / (count - 1)
+        if kind.kind == "f":
+            step = step.astype(kind).astype(float)
+        return np.where(
+            places < count // 2, first + step * places, last - step * (count - 1 - places)
+        )
+
+
 @_factory("function")
-def linspace(options: Options, start: float, end: float, steps: int) -> Made:
+def linspace(options: Options, start: complex, end: complex, steps: int) -> Made:
     """Return ``steps`` equally spaced numbers, with both ends."""
+    low, high, count, kind = _bounds("linspace", start, end, steps, options)
+    return (start, end, steps), lambda: _spaced(low, high, count, kind).astype(kind)
+
+
+@_factory("function")
+def logspace(
+    options: Options, start: complex, end: complex, steps: int, base: float = 10.0
+) -> Made:
+    """Return ``steps`` powers of ``base``, with equally spaced exponents."""
+    low, high, count, kind = _bounds("logspace", start, end, steps, options)
+    radix = _number("logspace", "base", 3, base)
 
     def compute() -> Array:
-        if steps < 0:
-            raise RuntimeError("number of steps must be non-negative")
-        return np.linspace(number_of(start), number_of(end), steps).astype(options.kind())
+        with np.errstate(all="ignore"):
+            powers: Array = np.power(float(radix), _spaced(low, high, count, kind))
+            return powers.astype(kind)
 
-    return (start, end, steps), compute
-
-
-@_factory("function")
-def logspace(options: Options, start: float, end: float, steps: int, base: float = 10.0) -> Made:
-    """Return ``steps`` powers of ``base``, with equally spaced exponents."""
-    return (start, end, steps), lambda: np.logspace(start, end, steps, base=base).astype(
-        options.kind()
-    )
+    operands = (start, end, steps)
+    return (operands if radix == 10 else (*operands, base)), compute
 
 
 # -- like another tensor ---------------------------------------------------------------------------
 
 
-def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format: Any) -> Array:
+def _filled_like(input: Operand, value: Any, dtype: np.dtype[Any], memory_format: Any) -> Array:
     """Return an array filled with a number, in the memory layout of a tensor unless the format is
     contiguous.
     """
-    array = input._array
-    if isinstance(array, Tracer) or memory_format is contiguous_format:
-        return np.full(array.shape, value, dtype)
+    array = input._array if isinstance(input, Tensor) else input
+    if not isinstance(array, np.ndarray) or memory_format is contiguous_format:
+        return np.full(shape_of(input), value, dtype)
     if is_expanded(array):
         return laid(np.full(array.shape, value, dtype), [array])
     return np.full_like(array, value, dtype)
 
 
-def _in_layout_of(input: Tensor, made: Array, memory_format: Any) -> Array:
+def _in_layout_of(input: Operand, made: Array, memory_format: Any) -> Array:
     """Return a new array in the memory layout of a tensor."""
-    array = input._array
+    array = input._array if isinstance(input, Tensor) else input
     if isinstance(array, np.ndarray) and memory_format is not contiguous_format:
         return laid(made, [array])
     return made
 
 
 @_factory("function", "memory_format")
-def zeros_like(options: Options, input: Tensor) -> Made:
+def zeros_like(options: Options, input: Operand) -> Made:
     """Return zeros of a tensor's shape and dtype."""
     tensors_only("zeros_like", input=input)
     kind = options.kind_like(input)
@@ -356,7 +494,7 @@ def zeros_like(options: Options, input: Tensor) -> Made:
 
 
 @_factory("function", "memory_format")
-def ones_like(options: Options, input: Tensor) -> Made:
+def ones_like(options: Options, input: Operand) -> Made:
     """Return ones of a tensor's shape and dtype."""
     tensors_only("ones_like", input=input)
     kind = options.kind_like(input)
@@ -364,7 +502,7 @@ def ones_like(options: Options, input: Tensor) -> Made:
 
 
 @_factory("function", "memory_format")
-def empty_like(options: Options, input: Tensor) -> Made:
+def empty_like(options: Options, input: Operand) -> Made:
     """Return an uninitialized tensor of another one's shape and dtype."""
     tensors_only("empty_like", input=input)
     kind = options.kind_like(input)
@@ -372,7 +510,7 @@ def empty_like(options: Options, input: Tensor) -> Made:
 
 
 @_factory("function", "memory_format")
-def full_like(options: Options, input: Tensor, fill_value: Any) -> Made:
+def full_like(options: Options, input: Operand, fill_value: Any) -> Made:
     """Return a tensor of another one's shape and dtype, filled with a number."""
     tensors_only("full_like", input=input)
     kind = options.kind_like(input)
@@ -385,23 +523,38 @@ def full_like(options: Options, input: Tensor, fill_value: Any) -> Made:
 
 
 @_factory("method")
-def new_zeros(options: Options, self: Tensor, *size: int | Sequence[int]) -> Made:
+def new_zeros(
+    options: Options,
+    self: Tensor,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+) -> Made:
     """Return zeros of this dtype."""
-    shape = shape_from("new_zeros", size)
+    shape = shape_from("new_zeros", sizes, size)
     return (self, list(shape)), lambda: np.zeros(shape, options.kind_like(self))
 
 
 @_factory("method")
-def new_ones(options: Options, self: Tensor, *size: int | Sequence[int]) -> Made:
+def new_ones(
+    options: Options,
+    self: Tensor,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+) -> Made:
     """Return ones of this dtype."""
-    shape = shape_from("new_ones", size)
+    shape = shape_from("new_ones", sizes, size)
     return (self, list(shape)), lambda: np.ones(shape, options.kind_like(self))
 
 
 @_factory("method")
-def new_empty(options: Options, self: Tensor, *size: int | Sequence[int]) -> Made:
+def new_empty(
+    options: Options,
+    self: Tensor,
+    *sizes: int | Sequence[int],
+    size: Sequence[int] | None = None,
+) -> Made:
     """Return an uninitialized tensor of this dtype."""
-    shape = shape_from("new_empty", size)
+    shape = shape_from("new_empty", sizes, size)
     return (self, list(shape)), lambda: np.empty(shape, options.kind_like(self))
 
 
@@ -411,7 +564,7 @@ def new_full(options: Options, self: Tensor, size: Sequence[int], fill_value: An
     if not isinstance(size, (tuple, list)):
         raise TypeError(errors.must_be("full", "size", 0, "tuple of ints", type(size).__name__))
     return (self, list(size), fill_value), lambda: _filled(
-        "full", shape_from("full", (size,)), fill_value, options.kind_like(self)
+        "new_full", shape_from("new_full", (size,)), fill_value, options.kind_like(self)
     )
 
 
@@ -439,27 +592,74 @@ def _normal(draws: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[
     return array / dtype.type(np.sqrt(2)) if dtype.kind == "c" else array
 
 
+def _limits(name: str, bounds: Sequence[Any], low: Any, high: Any) -> tuple[int, int]:
+    """Return the bounds of random integers: ``(high)``, ``(low, high)``, or by name.
+
+    Raises:
+        TypeError: if there are more or fewer, or one is no integer.
+    """
+    given = [*bounds, *([] if high is None else [high])]
+    if len(given) == 1:
+        given.insert(0, low)
+    if len(given) != 2 or any(isinstance(x, float) for x in given):
+        raise TypeError(errors.invalid_combination(name, [*bounds]))
+    return operator.index(given[0]), operator.index(given[1])
+
+
 def _integers(
     draws: np.random.Generator, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
+    """Return random integers.
+
+    Raises:
+        RuntimeError: for complex numbers, and if the dtype does not hold all of them.
+    """
     if low >= high:
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
+    if dtype.kind == "c":
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        )
+    limits: Any = np.finfo(dtype) if dtype.kind == "f" else None
+    least, most = (
+        (0, 1)
+        if dtype.kind == "b"
+        else (int(limits.min), int(limits.max))
+        if limits is not None
+        else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    )
+    for bound, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise RuntimeError(f"{bound} is out of bounds for {_CPP_NAMES[dtype.name]}")
     return draws.integers(low, high, shape).astype(dtype)
 
 
+_CPP_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "float16": "c10::Half",
+    "float32": "float",
+    "float64": "double",
+}
+
+
 @_factory("function", "generator")
-def rand(options: Options, *size: int | Sequence[int]) -> Made:
+def rand(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return uniform random numbers in [0, 1)."""
-    shape = shape_from("rand", size)
+    shape = shape_from("rand", sizes, size)
     return (list(shape),), lambda: _uniform(options.draws(), shape, options.kind())
 
 
 @_factory("function", "generator")
-def randn(options: Options, *size: int | Sequence[int]) -> Made:
+def randn(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return standard normal random numbers."""
-    shape = shape_from("randn", size)
+    shape = shape_from("randn", sizes, size)
     return (list(shape),), lambda: _normal(options.draws(), shape, options.kind())
 
 
@@ -477,32 +677,28 @@ def randint(
         size = bounds.pop() if bounds else None
     if not isinstance(size, (tuple, list)):
         raise TypeError(errors.must_be("randint", "size", 1, "tuple of ints", type(size).__name__))
-    if len(bounds) == 2:
-        low, high = bounds
-    elif bounds:
-        high = bounds[0]
-    assert high is not None, "randint() needs a bound"
-    first, last, shape = low, high, size
+    first, last = _limits("randint", bounds, low, high)
+    shape = size
 
     def compute() -> Array:
         kind = np.dtype(np.int64) if options.dtype is None else options.kind()
         return _integers(options.draws(), first, last, shape_from("randint", (shape,)), kind)
 
-    if low == 0 and len(bounds) < 2:
-        return (high, list(size)), compute
-    return (low, high, list(size)), compute
+    if first == 0 and len(bounds) < 2:
+        return (last, list(size)), compute
+    return (first, last, list(size)), compute
 
 
 @_factory("function", "generator")
 def randperm(options: Options, n: int) -> Made:
     """Return the integers below ``n`` in random order."""
-    shape_from("randperm", (n,))
+    (count,) = shape_from("randperm", (n,))
     kind = np.dtype(np.int64) if options.dtype is None else options.kind()
-    return (n,), lambda: options.draws().permutation(n).astype(kind)
+    return (n,), lambda: options.draws().permutation(count).astype(kind)
 
 
-@_factory("function", "memory_format")
-def randn_like(options: Options, input: Tensor) -> Made:
+@_factory("function", "memory_format", "generator")
+def randn_like(options: Options, input: Operand) -> Made:
     """Return standard normal random numbers in a tensor's shape and dtype."""
     tensors_only("randn_like", input=input)
     kind = options.kind_like(input)
@@ -511,8 +707,8 @@ def randn_like(options: Options, input: Tensor) -> Made:
     )
 
 
-@_factory("function", "memory_format")
-def rand_like(options: Options, input: Tensor) -> Made:
+@_factory("function", "memory_format", "generator")
+def rand_like(options: Options, input: Operand) -> Made:
     """Return uniform random numbers in [0, 1), in a tensor's shape and dtype."""
     tensors_only("rand_like", input=input)
     kind = options.kind_like(input)
@@ -521,12 +717,19 @@ def rand_like(options: Options, input: Tensor) -> Made:
     )
 
 
-@_factory("function", "memory_format")
-def randint_like(options: Options, input: Tensor, *bounds: int) -> Made:
+@_factory("function", "memory_format", "generator")
+def randint_like(
+    options: Options, input: Operand, *bounds: int, low: int = 0, high: int | None = None
+) -> Made:
     """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``,
     ``randint_like(x, low, high)``.
     """
     tensors_only("randint_like", input=input)
     kind = options.kind_like(input)
-    low, high = bounds if len(bounds) == 2 else (0, *bounds)
-    return (input, *bounds), lambda: _integers(options.draws(), low, high, shape_of(input), kind)
+    first, last = _limits("randint_like", bounds, low, high)
+    shown = (first, last) if first or len(bounds) == 2 else (last,)
+    return (input, *shown), lambda: _in_layout_of(
+        input,
+        _integers(options.draws(), first, last, shape_of(input), kind),
+        options.memory_format,
+    )

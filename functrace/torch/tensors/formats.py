@@ -9,6 +9,7 @@ from typing import final
 
 from functrace.torch import errors
 from functrace.torch.tensors.device import DeviceLike, check_device
+from functrace.torch.tensors.device import device as Device
 
 
 class _Word:
@@ -51,9 +52,13 @@ def check_place(
     """Check the placement arguments of a factory: a dense layout, in CPU memory, not pinned.
 
     Raises:
-        TypeError: for an object that is no layout, or no bool.
+        TypeError: for an object that is no device, no layout, or no bool.
         RuntimeError: for pinned memory, and other devices.
     """
+    if device is not None and not isinstance(device, (Device, str, int)):
+        raise TypeError(
+            errors.must_be_named(name, "device", "torch.device", errors.kind_of(device))
+        )
     check_device(device)
     if layout_ is not None and not isinstance(layout_, layout):
         raise TypeError(

@@ -259,3 +259,13 @@ def test_derivatives_of_logaddexp_are_exact_however_large_its_operands(
         np.testing.assert_allclose(
             found, (1.0 / (1.0 + power(-sign * apart))).astype(float), rtol=5e-15
         )
+
+
+@pytest.mark.parametrize("number", [10**20, -(10**30), 2**63, True, 3])
+@pytest.mark.parametrize("dtype", [None, np.float32, np.complex128])
+def test_full_like_of_any_integer(number: int, dtype: Any) -> None:
+    x = np.array([1.0, 2.0])
+    _check(lambda x: np.full_like(x, number, dtype) * x, x, (number, dtype))
+    value, grad = ft.value_and_grad(lambda x: np.sum(np.full_like(x, number) + x))(x)
+    assert value == np.sum(np.full_like(x, number) + x)
+    np.testing.assert_array_equal(grad, [1.0, 1.0])
