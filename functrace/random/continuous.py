@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt64
 
+from functrace.errors import DtypeError
 from functrace.numpy.protocol.operands import Arrayed
 from functrace.ops.matrices import real_dtype
 from functrace.ops.random import (
@@ -536,6 +537,11 @@ def truncated_normal(
     from scipy import special
 
     dtype = float_dtype(dtype, "truncated_normal")
+    if dtype.itemsize > 8:
+        raise DtypeError(
+            f"functrace.random.truncated_normal: SciPy's quantiles have no {dtype}",
+            fix="draw float64, and convert",
+        )
     shape, (first, last) = parameters("truncated_normal", shape, dtype, lower, upper)
     drawn = sample(random_uniform_p, one_key(key, "truncated_normal"), shape, dtype)
     drawn = np.maximum(drawn, float(np.finfo(dtype).epsneg) / 2)
