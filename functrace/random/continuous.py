@@ -502,6 +502,21 @@ def triangular(
     return shaped(np.where(is_low, low + distance, high - distance)[()], shape)
 
 
+def _at_most_double(dtype: DtypeLike, name: str) -> np.dtype[Any]:
+    """Return the dtype of a draw that is computed in double precision.
+
+    Raises:
+        DtypeError: for long double.
+    """
+    found = float_dtype(dtype, name)
+    if found.itemsize > 8:
+        raise DtypeError(
+            f"functrace.random.{name} draws in double precision, not in {found}",
+            fix="draw float64 and convert: .astype(np.longdouble)",
+        )
+    return found
+
+
 def truncated_normal(
     key: UInt64[X, "2"],
     lower: Real[X, "*#shape"] | Nested,
@@ -536,12 +551,7 @@ def truncated_normal(
     """
     from scipy import special
 
-    dtype = float_dtype(dtype, "truncated_normal")
-    if dtype.itemsize > 8:
-        raise DtypeError(
-            f"functrace.random.truncated_normal: SciPy's quantiles have no {dtype}",
-            fix="draw float64, and convert",
-        )
+    dtype = _at_most_double(dtype, "truncated_normal")
     shape, (first, last) = parameters("truncated_normal", shape, dtype, lower, upper)
     drawn = sample(random_uniform_p, one_key(key, "truncated_normal"), shape, dtype)
     drawn = np.maximum(drawn, float(np.finfo(dtype).epsneg) / 2)
@@ -587,6 +597,6 @@ def wald(
         3 us, and about 30 ns per number. The derivative by the mean is that of a quantile, and uses
         SciPy's ``erfcx``.
     """
-    dtype = float_dtype(dtype, "wald")
+    dtype = _at_most_double(dtype, "wald")
     shape, (middle,) = parameters("wald", shape, dtype, mean)
     return sample(random_wald_p, one_key(key, "wald"), shape, dtype, middle)

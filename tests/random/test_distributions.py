@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, DtypeError
 from tests.random.families import FAMILIES, Family
 
 stats = pytest.importorskip("scipy.stats")
@@ -294,3 +294,11 @@ def test_certain_events() -> None:
         rnd.multinomial(rnd.key(0), np.array([5, 9]), np.array([0.0, 2.0, 0.0])),
         [[0, 5, 0], [0, 9, 0]],
     )
+
+
+@pytest.mark.parametrize("draw", [ft.random.wald, ft.random.truncated_normal])
+def test_long_double_is_refused_where_draws_are_in_double_precision(draw: Any) -> None:
+    parameters = [np.array([1.0])] * (1 if draw is ft.random.wald else 2)
+    for wrap in (lambda f: f, ft.jit):
+        with pytest.raises(DtypeError, match="in double precision"):
+            wrap(lambda key: draw(key, *parameters, dtype=np.longdouble))(ft.random.key(0))
