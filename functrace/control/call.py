@@ -27,6 +27,7 @@ from functrace.ir.primitive import (
     Flags,
     Primitive,
     ReplacingJvp,
+    RuleArgument,
     SubPrograms,
     Tangents,
     Values,
@@ -386,7 +387,7 @@ def written(write: SourceWriter, _specs: Sequence[Spec], program: Program, *_: o
     return write.call(program)
 
 
-def _eval(*rest: Any) -> Any:
+def _eval(*rest: RuleArgument) -> Any:
     return evaluate_fresh(rest[-2], rest[:-2])
 
 

@@ -51,6 +51,7 @@ from functrace.ir.primitive import (
     Operand,
     Primitive,
     ReplacingJvp,
+    RuleArgument,
     SubPrograms,
     Tangents,
     Values,
@@ -230,7 +231,7 @@ def _refuse_captured(tangents: Sequence[Any], explicit: int, name: str) -> None:
         )
 
 
-def _eval(*rest: Any, others: int) -> Any:
+def _eval(*rest: RuleArgument, others: int) -> Any:
     """Run the function itself; ``others`` is the number of params after it."""
     count = len(rest) - others - 1
     return evaluate_fresh(rest[count], rest[:count])
@@ -377,11 +378,11 @@ def _mapped_rule(
     return _mapped((rule,), change, (size, tuple(is_batched)))
 
 
-def _custom_jvp_eval(*rest: Any) -> Any:
+def _custom_jvp_eval(*rest: RuleArgument) -> Any:
     return _eval(*rest, others=2)
 
 
-def _custom_jvp_transpose(cts: Any, *rest: Any) -> Any:
+def _custom_jvp_transpose(cts: RuleArgument, *rest: RuleArgument) -> Any:
     return _transposed(custom_jvp_p, cts, rest[:-3], rest[-3:])
 
 
@@ -635,11 +636,11 @@ def _mapped_backward(
     )
 
 
-def _custom_vjp_eval(*rest: Any) -> Any:
+def _custom_vjp_eval(*rest: RuleArgument) -> Any:
     return _eval(*rest, others=3)
 
 
-def _custom_vjp_transpose(cts: Any, *rest: Any) -> Any:
+def _custom_vjp_transpose(cts: RuleArgument, *rest: RuleArgument) -> Any:
     return _transposed(custom_vjp_p, cts, rest[:-4], rest[-4:])
 
 
@@ -751,11 +752,11 @@ def _custom_derivative_batch(
     )
 
 
-def _custom_derivative_eval(*rest: Any) -> Any:
+def _custom_derivative_eval(*rest: RuleArgument) -> Any:
     return _eval(*rest, others=4)
 
 
-def _custom_derivative_transpose(cts: Any, *rest: Any) -> Any:
+def _custom_derivative_transpose(cts: RuleArgument, *rest: RuleArgument) -> Any:
     return _transposed(custom_derivative_p, cts, rest[:-5], rest[-5:])
 
 
@@ -837,11 +838,11 @@ def _custom_batch_linearized(
     return _of_call.linearize(primals, tangents, program, SAVE)
 
 
-def _custom_batch_eval(*rest: Any) -> Any:
+def _custom_batch_eval(*rest: RuleArgument) -> Any:
     return _eval(*rest, others=1)
 
 
-def _custom_batch_transpose(cts: Any, *rest: Any) -> Any:
+def _custom_batch_transpose(cts: RuleArgument, *rest: RuleArgument) -> Any:
     return call_p.transpose(cts, *rest[:-1], SAVE)
 
 
@@ -946,7 +947,7 @@ def _pushforward_depends(
     return reached_outputs(pushed(backward, residuals), flags)
 
 
-def _pushforward_eval(*rest: Any) -> Any:
+def _pushforward_eval(*rest: RuleArgument) -> Any:
     return evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2])
 
 

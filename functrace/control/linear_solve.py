@@ -22,6 +22,7 @@ from functrace.ir.primitive import (
     Operand,
     Primitive,
     ReplacingJvp,
+    RuleArgument,
     SubPrograms,
     Tangents,
     Values,
@@ -179,7 +180,7 @@ def _solving(forward: Pair, *_: object) -> Program:
 _of_call: Any = call_p.jvp
 
 
-def _eval(*rest: Any) -> Any:
+def _eval(*rest: RuleArgument) -> Any:
     return evaluate_fresh(rest[-3][1], rest[:-3])
 
 

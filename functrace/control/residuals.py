@@ -33,7 +33,13 @@ import numpy as np
 from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import sub_programs_of
-from functrace.ir.primitive import Flags, Primitive, Tangents, Values
+from functrace.ir.primitive import (
+    Flags,
+    Primitive,
+    RuleArgument,
+    Tangents,
+    Values,
+)
 from functrace.ir.program import Program
 from functrace.numpy.arrays.layout import VIEWS, unmoved
 from functrace.source import source_of_traceback
@@ -314,7 +320,7 @@ def _same_tangent(_primals: Values, _outputs: Values, tangents: Tangents, *_poli
     return tangents[0]
 
 
-def _same_cotangent(ct: Any, *_rest: object) -> tuple[Any]:
+def _same_cotangent(ct: RuleArgument, *_rest: object) -> tuple[Any]:
     return (ct,)
 
 

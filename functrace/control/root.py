@@ -21,6 +21,7 @@ from functrace.ir.primitive import (
     Flags,
     Primitive,
     ReplacingJvp,
+    RuleArgument,
     SubPrograms,
     Tangents,
     Values,
@@ -154,7 +155,7 @@ def _solving(_equations: Program, solve: Program, *_: object) -> Program:
 _of_call: Any = call_p.jvp
 
 
-def _eval(*rest: Any) -> Any:
+def _eval(*rest: RuleArgument) -> Any:
     return evaluate_fresh(rest[-3], rest[:-4])
 
 

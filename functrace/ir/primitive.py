@@ -54,6 +54,8 @@ Tangents: TypeAlias = tuple[Array | None, ...]
 """Tangents of the operands passed to a jvp rule: ``None`` for an inactive operand."""
 Flags: TypeAlias = tuple[bool, ...]
 """Which operands have a batch axis."""
+RuleArgument: TypeAlias = Any
+"""What a rule is called with: an operand, or a static parameter."""
 Params: TypeAlias = tuple[Any, ...]
 """Static parameters of an operation: hashable; each primitive defines its own."""
 

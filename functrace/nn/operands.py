@@ -35,7 +35,6 @@ def floating(x: ArrayLike | Tracer, what: str) -> Array:
     return value if value.dtype.kind in "fc" else value.astype(np.float64)
 
 
-def plain_scalar(result: Any) -> Any:
+def plain_scalar(result: Array | Tracer) -> Any:
     """Return a plain 0-d result as a scalar, like NumPy's own functions."""
-    one: object = result
-    return result[()] if isinstance(one, np.ndarray) and not result.ndim else result
+    return result[()] if isinstance(result, np.ndarray) and not result.ndim else result

@@ -33,6 +33,7 @@ from functrace.ir.primitive import (
     ZERO,
     Operand,
     Primitive,
+    RuleArgument,
     Tangents,
     Values,
     absent,
@@ -319,7 +320,7 @@ def _batch_size(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
 # -- gather: x[i, 1:, j] ---------------------------------------------------------------------------
 
 
-def _gather_eval(x: Array, *rest: Any) -> Any:
+def _gather_eval(x: Array, *rest: RuleArgument) -> Any:
     *arrays, template = rest
     return x[fill_index(template, tuple(arrays))]
 
@@ -329,7 +330,7 @@ def _gather_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
     return ShapeDtype(_target(x, template, tuple(arrays)), x.dtype)
 
 
-def _gather_transpose(ct: Array, x: Operand, *rest: Any) -> Any:
+def _gather_transpose(ct: Array, x: Operand, *rest: RuleArgument) -> Any:
     *arrays, template = rest
     return (scatter_add(ct, template, tuple(arrays), x.shape), *(None for _ in arrays))
 
@@ -349,7 +350,7 @@ def _gather_batch(
     return permute(result, (start, *(k for k in range(total) if k != start)))
 
 
-def _gather_check(value: Callable[[int], Any], x: ShapeDtype, *rest: Any) -> None:
+def _gather_check(value: Callable[[int], Any], x: ShapeDtype, *rest: RuleArgument) -> None:
     _check_arrays(value, 1, rest[-1], x.shape)
 
 
@@ -376,7 +377,7 @@ def gather(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
 # -- scatter_add: the transpose of gather ----------------------------------------------------------
 
 
-def _scatter_add_eval(x: Array, *rest: Any) -> Any:
+def _scatter_add_eval(x: Array, *rest: RuleArgument) -> Any:
     *arrays, template, shape = rest
     out = np.zeros(shape, x.dtype)
     add_at(out, fill_index(template, tuple(arrays)), x)
@@ -397,16 +398,16 @@ def _scatter_add_batch(
     return scatter_add(permute(x, _inverse(order)), template, lifted, (size, *shape))
 
 
-def _scatter_add_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
+def _scatter_add_aval(x: ShapeDtype, *rest: RuleArgument) -> ShapeDtype:
     return _embed_aval(x, rest[-1], rest[-2], rest[:-2])
 
 
-def _scatter_add_transpose(ct: Array, _x: Operand, *rest: Any) -> tuple[Any, ...]:
+def _scatter_add_transpose(ct: Array, _x: Operand, *rest: RuleArgument) -> tuple[Any, ...]:
     *arrays, template, _ = rest
     return (gather(ct, template, tuple(arrays)), *[None] * len(arrays))
 
 
-def _scatter_add_check(value: Callable[[int], Any], _x: ShapeDtype, *rest: Any) -> None:
+def _scatter_add_check(value: Callable[[int], Any], _x: ShapeDtype, *rest: RuleArgument) -> None:
     _check_arrays(value, 1, rest[-2], rest[-1])
 
 
@@ -441,7 +442,7 @@ def scatter_add(
 # -- is_last_write: which written values stay ------------------------------------------------------
 
 
-def _last_write_eval(*rest: Any) -> Any:
+def _last_write_eval(*rest: RuleArgument) -> Any:
     *arrays, template, shape = rest
     key = fill_index(template, tuple(arrays))
     writer = np.zeros(shape, np.intp)
@@ -490,14 +491,14 @@ def _keep_last(
 # -- scatter_set: a copy of x in which x[template] = v ---------------------------------------------
 
 
-def _scatter_set_eval(x: Array, v: Array, *rest: Any) -> Any:
+def _scatter_set_eval(x: Array, v: Array, *rest: RuleArgument) -> Any:
     *arrays, template = rest
     out = np.array(x)
     out[fill_index(template, tuple(arrays))] = v
     return out if out.ndim else out[()]
 
 
-def _scatter_set_aval(x: ShapeDtype, v: Array, *rest: Any) -> ShapeDtype:
+def _scatter_set_aval(x: ShapeDtype, v: Array, *rest: RuleArgument) -> ShapeDtype:
     *arrays, template = rest
     target, shape = _target(x, template, tuple(arrays)), () if isinstance(v, type) else v.shape
     try:
@@ -527,7 +528,7 @@ def _scatter_set_jvp(
     )
 
 
-def _scatter_set_transpose(ct: Array, x: Operand, v: Operand, *rest: Any) -> Any:
+def _scatter_set_transpose(ct: Array, x: Operand, v: Operand, *rest: RuleArgument) -> Any:
     *arrays, template = rest
     indices = tuple(arrays)
     x_bar = bind(scatter_set_p, (ct, 0.0, *indices), (template,)) if is_linear(x) else None
@@ -557,7 +558,7 @@ def _scatter_set_batch(
     return bind(scatter_set_p, (x, v, *lifted), (template,))
 
 
-def _scatter_set_check(value: Callable[[int], Any], x: ShapeDtype, *rest: Any) -> None:
+def _scatter_set_check(value: Callable[[int], Any], x: ShapeDtype, *rest: RuleArgument) -> None:
     _check_arrays(value, 2, rest[-1], x.shape)
 
 

@@ -16,6 +16,7 @@ from functrace.ir.primitive import (
     Flags,
     Operand,
     Primitive,
+    RuleArgument,
     Tangents,
     Values,
     absent,
@@ -28,20 +29,20 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 
-def _refused_eval(*rest: Any) -> Any:
+def _refused_eval(*rest: RuleArgument) -> Any:
     *_, message, fix, _results = rest
     raise NotDifferentiableError(message, fix=fix)
 
 
-def _refused_aval(*rest: Any) -> ShapeDtype:
+def _refused_aval(*rest: RuleArgument) -> ShapeDtype:
     return rest[-1][0]
 
 
-def _refused_transpose(_ct: Array, *rest: Any) -> Any:
+def _refused_transpose(_ct: Array, *rest: RuleArgument) -> Any:
     return _refused_eval(*rest)
 
 
-def _refused_batch(_operands: Values, _is_batched: Flags, *params: Any) -> Any:
+def _refused_batch(_operands: Values, _is_batched: Flags, *params: RuleArgument) -> Any:
     return _refused_eval(*params)
 
 

@@ -16,7 +16,15 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Values, absent
+from functrace.ir.primitive import (
+    LINEAR,
+    ZERO,
+    Flags,
+    Primitive,
+    RuleArgument,
+    Values,
+    absent,
+)
 from functrace.ops import counts
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
@@ -273,7 +281,7 @@ def searchsorted(a: Value, v: Value, side: Side = "left") -> Any:
     return bind(searchsorted_p, (a, v), (side, 0))
 
 
-def _lexsort_eval(*operands: Any) -> Any:
+def _lexsort_eval(*operands: RuleArgument) -> Any:
     return np.lexsort(operands[:-1], operands[-1])
 
 

@@ -24,6 +24,7 @@ from functrace.ir.primitive import (
     Primitive,
     ReplacingJvp,
     Rule,
+    RuleArgument,
     RuleMarker,
     Tangents,
     Values,
@@ -48,10 +49,10 @@ def _given(primitive: Primitive, count: int) -> Precomputed:
         instead="this is a bug in functrace",
     )
 
-    def evaluated(*rest: Any) -> Any:
+    def evaluated(*rest: RuleArgument) -> Any:
         return rest[:count] if primitive.many else rest[0]
 
-    def aval(*rest: Any) -> tuple[Any, ...]:
+    def aval(*rest: RuleArgument) -> tuple[Any, ...]:
         return rest[:count]
 
     return Precomputed(

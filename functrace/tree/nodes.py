@@ -281,13 +281,13 @@ def is_value(tree: object) -> bool:
     return has_hash(tree)
 
 
-def fields_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+def fields_of(kind: type | None) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the names of the children and of the static fields of a dataclass that is flattened by
     its fields."""
-    return _fields.get(kind)
+    return None if kind is None else _fields.get(kind)
 
 
-def is_exact(kind: Any) -> bool:
+def is_exact(kind: type | None) -> bool:
     """Return True if the equality of a class's nodes is exact, see `Static`."""
     return kind in _registered or kind in _at_sight
 

@@ -57,6 +57,7 @@ from functrace.tracing.capture import ArrayWatch, CapturedArray, held_array, rea
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import flatten, paths, unflatten
+from functrace.typing import PyTree
 
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
@@ -372,7 +373,7 @@ def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec
                 ) from None
 
 
-def _split_aux(result: Any, what: str) -> tuple[Any, Any]:
+def _split_aux(result: PyTree, what: str) -> tuple[Any, Any]:
     """Return the function's result and its auxiliary data."""
     if not is_pair(result):
         raise ArgumentError(

@@ -438,7 +438,7 @@ def _primals(args: Sequence[Any], operands: Operands, active: Sequence[bool]) ->
     return unflatten(tree, made)
 
 
-def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]:
+def _check_cotangents(found: PyTree, args: tuple[Any, ...], name: str) -> list[Any]:
     """Check the result of ``bwd`` against the arguments; return a cotangent or ``None`` per
     operand."""
     what = f"bwd of {name}"

@@ -438,7 +438,7 @@ def _captured_first(staged: StagedFunction, explicit: int) -> Program:
     return write.finish(write.keep_all())
 
 
-def _split(found: Any, what: str) -> tuple[Any, Any]:
+def _split(found: PyTree, what: str) -> tuple[Any, Any]:
     if not is_pair(found):
         raise TreeError(
             f"{what} with has_aux=True returned a {type(found).__name__}, not a pair",

@@ -444,7 +444,7 @@ def _holomorphic_scalar(recording: Recording, out: object) -> list[Any]:
     return _scalar(recording, out, holomorphic=True)
 
 
-def _scalar(recording: Recording, out: Any, *, holomorphic: bool) -> list[Any]:
+def _scalar(recording: Recording, out: PyTree, *, holomorphic: bool) -> list[Any]:
     """Check that a result is one differentiable number."""
     owner = recording.owner
     given: object = out

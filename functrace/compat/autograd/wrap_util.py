@@ -29,7 +29,7 @@ def wraps(fun: Function) -> Callable[[Function], Function]:
     return functools.wraps(fun, updated=())
 
 
-def check_argnum(argnum: Any, operator: str) -> Any:
+def check_argnum(argnum: Values, operator: str) -> Any:
     """Return the positions of the selected arguments, one or several.
 
     Raises:

@@ -33,7 +33,13 @@ from functrace.executor.parallel.threads import THREADS
 from functrace.executor.plan.order import in_least_cache
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Rewrite, output_avals
-from functrace.ir.primitive import AccumulatingTranspose, Primitive, ReplacingJvp, SubPrograms
+from functrace.ir.primitive import (
+    AccumulatingTranspose,
+    Primitive,
+    ReplacingJvp,
+    RuleArgument,
+    SubPrograms,
+)
 from functrace.ir.program import Program
 from functrace.ir.structures import FusionGroup, Lowering
 from functrace.ir.tape import Spec
@@ -137,7 +143,7 @@ def _itself(program: Program, _: FusionGroup) -> Program:
 _CALL: Any = call_p  # its rules have union types
 
 
-def _eval(*rest: Any) -> Any:
+def _eval(*rest: RuleArgument) -> Any:
     return evaluate_fresh(rest[-2], rest[:-2])
 
 

@@ -28,7 +28,11 @@ def _difference(name: str) -> Any:
     return partial
 
 
-def _scaled(function: Any, size: Any, half_sum: Callable[[Any, Any], Any]) -> Any:
+def _scaled(
+    function: Callable[[], SpecialFunction],
+    size: Callable[[Array], Any],
+    half_sum: Callable[[Any, Any], Any],
+) -> Any:
     """Return the jvp rule of a function of the first or second kind, scaled by exp(-|part of
     x|)."""
 
