@@ -17,15 +17,17 @@ import functrace
 from functrace.distribution import NAME
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = (".ci", "benchmarks", "docs", "examples", "functrace", "tests")
+FOLDERS = ("benchmarks", "docs", "examples", "functrace", "tests")
 SUFFIXES = {".py", ".md", ".toml", ""}
-FILES = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
+FILES = [
+    *ROOT.glob("*"),
+    *(ROOT / ".ci").glob("*"),
+    *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*")),
+]
 TEXTS = [
     path
     for path in FILES
-    if path.is_file()
-    and path.suffix in SUFFIXES
-    and not {"venv", "built", "_build"} & set(path.relative_to(ROOT).parts)
+    if path.is_file() and path.suffix in SUFFIXES and "_build" not in path.parts
 ]
 
 

@@ -55,7 +55,7 @@ Tangents: TypeAlias = tuple[Array | None, ...]
 Flags: TypeAlias = tuple[bool, ...]
 """Which operands have a batch axis."""
 RuleArgument: TypeAlias = Any
-"""What a rule is called with: an operand, or a static parameter."""
+"""An argument of a rule: an operand, or a static parameter."""
 Params: TypeAlias = tuple[Any, ...]
 """Static parameters of an operation: hashable; each primitive defines its own."""
 
