@@ -13,7 +13,7 @@ command                                          takes                          
 A test of many parameters says how many of them the default run takes; the others are ``full``. Of
 these, CI takes `CI_SHARE` times as many as the default run; what is left is marked ``release``::
 
-    @pytest.mark.sampled(8)            # one in 8; in CI one in 2
+    @pytest.mark.sampled(8)            # one in 8; in CI one in 4
     @pytest.mark.sampled(per="name")   # one for each value of the parameter `name`; in CI all
 
 The choice depends on the parameters' ids only, so it is the same in every process. A quick run
@@ -37,7 +37,7 @@ TESTS = Path(__file__).parent
 QUICK = ("ir", "tracing", "transforms", "laws")
 """Folders whose tests are quick; in ``ALSO_QUICK``, those that are marked by hand."""
 ALSO_QUICK = ("test_cases.py",)
-CI_SHARE = 4
+CI_SHARE = 2
 """Size of CI's sample of a grid, in default samples."""
 EXAMPLES = {"quick": 3, "not full": 10}
 """Number of examples per law, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""

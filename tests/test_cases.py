@@ -68,11 +68,11 @@ def each(cases: list[Case], interval: int = 1) -> pytest.MarkDecorator:
 
 WITH_DERIVATIVES = [case for case in CASES if case.diff and case.order >= 1]
 every = each(CASES)
-some = each(CASES, 3)
-differentiable = each(WITH_DERIVATIVES)
-some_differentiable = each(WITH_DERIVATIVES, 3)
-twice = each([case for case in WITH_DERIVATIVES if case.order >= 2], 2)
-mapped = each([case for case in CASES if case.vmap and case.args])
+some = each(CASES, 4)
+differentiable = each(WITH_DERIVATIVES, 2)
+some_differentiable = each(WITH_DERIVATIVES, 4)
+twice = each([case for case in WITH_DERIVATIVES if case.order >= 2], 4)
+mapped = each([case for case in CASES if case.vmap and case.args], 2)
 with_edges = each([case for case in CASES if case.edge])
 with_bad_input = each([case for case in CASES if case.raises])
 
