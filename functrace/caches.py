@@ -350,7 +350,7 @@ class MemoTable(dict[Any, Any]):
         _list(self)
 
     def __repr__(self) -> str:
-        return f"<facts: {self.name}, {len(self)} entries>"
+        return f"<memo table: {self.name}, {len(self)} entries>"
 
     def keep(self, key: Hashable, fact: Any) -> Any:
         """Store a value, and return it."""

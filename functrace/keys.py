@@ -71,19 +71,19 @@ def _exact(value: object, outer: tuple[int, ...]) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:
         return kind, value
-    held: Any = value
+    untyped: Any = value
     if isinstance(value, np.generic):
-        return kind, held.dtype.str, exact_bytes(held)
+        return kind, untyped.dtype.str, exact_bytes(untyped)
     if isinstance(value, float | complex):
         return kind, struct.pack("dd", value.real, value.imag)
     if isinstance(value, np.ndarray):
-        return kind, held.shape, held.dtype.str, exact_bytes(held)
+        return kind, untyped.shape, untyped.dtype.str, exact_bytes(untyped)
     if id(value) in outer:
         return (kind,)
     outer = (*outer, id(value))
     parts = [_exact(part, outer) for part in _parts(value)]
     seen = frozenset(parts) if isinstance(value, set | frozenset) else tuple(parts)
-    return kind, seen, None if isinstance(value, tuple) or not has_hash(held) else held
+    return kind, seen, None if isinstance(value, tuple) or not has_hash(untyped) else untyped
 
 
 def has_hash(value: object) -> bool:
@@ -97,13 +97,13 @@ def has_hash(value: object) -> bool:
 
 def _parts(value: object) -> Iterable[Any]:
     """Return the parts of a value whose own equality may ignore differences."""
-    held: Any = value
+    untyped: Any = value
     if isinstance(value, tuple | list | set | frozenset):
-        return held
+        return untyped
     if isinstance(value, dict):
-        return [part for item in held.items() for part in item]
+        return [part for item in untyped.items() for part in item]
     if isinstance(value, range | slice):
-        return held.start, held.stop, held.step
+        return untyped.start, untyped.stop, untyped.step
     if isinstance(value, type | Enum) or type(value).__eq__ is object.__eq__:
         return ()
     if dataclasses.is_dataclass(value):

@@ -354,8 +354,8 @@ class _ByIdentity(Generic[T]):
         return id(self.object)
 
     def __eq__(self, other: object) -> bool:
-        held: Any = other
-        return isinstance(other, _ByIdentity) and self.object is held.object
+        untyped: Any = other
+        return isinstance(other, _ByIdentity) and self.object is untyped.object
 
 
 def _lines(file: str) -> list[str]:

@@ -380,22 +380,22 @@ def test_bytes_are_those_that_are_freed() -> None:
 
 
 def test_memo_tables_are_bounded_in_bytes() -> None:
-    facts = MemoTable("test", 10**6, 100_000)
+    table = MemoTable("test", 10**6, 100_000)
     for k in range(3000):
-        facts.keep(k, "x" * 1000)
-        assert len(facts) < 150
-    facts.clear()
-    assert facts.nbytes == 0
+        table.keep(k, "x" * 1000)
+        assert len(table) < 150
+    table.clear()
+    assert table.nbytes == 0
 
 
 def test_memo_tables_are_emptied_when_full() -> None:
-    facts = MemoTable("test", 3)
+    table = MemoTable("test", 3)
     for k in range(10):
-        assert facts.keep(k, str(k)) == str(k)
-        assert len(facts) <= 3
-    assert facts.get(9) == "9"
-    assert facts in caches()
-    assert repr(facts) == "<facts: test, 1 entries>"
+        assert table.keep(k, str(k)) == str(k)
+        assert len(table) <= 3
+    assert table.get(9) == "9"
+    assert table in caches()
+    assert repr(table) == "<memo table: test, 1 entries>"
 
 
 def test_operations_with_sub_programs_are_freed() -> None:

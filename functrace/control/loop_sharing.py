@@ -126,11 +126,11 @@ def _paired(
     if any(mine[own.output_ids[m]] != theirs[begun.output_ids[j]] for j, m in enumerate(carried)):
         return None
     places = dict(zip(begun.input_ids, trip.cond.input_ids, strict=False))
-    asked = table.of(
+    tested = table.of(
         loop.cond, {i: named[j] for i, j in zip(loop.cond.input_ids, own.input_ids, strict=True)}
     )
     again = table.of(trip.cond, {places[i]: ("input", j) for i, j in inputs.items()})
-    if asked[loop.cond.output_ids[0]] != again[trip.cond.output_ids[0]]:
+    if tested[loop.cond.output_ids[0]] != again[trip.cond.output_ids[0]]:
         return None
     kept = begun.output_ids[trip.carries[0] :]
     if any(_is_other(theirs[i]) for i in kept):

@@ -114,13 +114,13 @@ def pruned(trip: Trip, operands: Sequence[Any]) -> tuple[Trip, list[Any]]:
     phases, start = len(trip.bodies), trip.constants
     kept: set[tuple[int, int]] = set()
     carried: list[list[int]] = [[]] * phases
-    asked = places_read(trip.cond, trip.cond.output_ids)
-    read = {k for k in asked if k < start}
+    tested = places_read(trip.cond, trip.cond.output_ids)
+    read = {k for k in tested if k < start}
     for phase in range(phases - 1, -1, -1):
         body, count = trip.bodies[phase], trip.carries[phase]
         wanted = set(range(count)) if phase >= trip.hidden else set[int]()
         if phase == 0:
-            wanted.update([k - start for k in asked if k >= start])
+            wanted.update([k - start for k in tested if k >= start])
         mine = [count + n for n in range(trip.kept(phase)) if (phase, n) in kept]
         while True:
             needed = places_read(body, [body.output_ids[k] for k in [*sorted(wanted), *mine]])

@@ -48,7 +48,7 @@ gone.
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
 _interning = Lock()
 
-_recent = MemoTable("avals asked for lately", 4096)
+_recent = MemoTable("recent avals", 4096)
 """Recent avals by shape and dtype: a cache in front of the weak dictionary, which takes 0.5 us."""
 
 

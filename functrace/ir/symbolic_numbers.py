@@ -30,7 +30,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
 
-MOST_QUESTIONS = 12
+MOST_COMPARISONS = 12
 """Maximum number of guards; checking more costs more than tracing the program again."""
 
 
@@ -69,10 +69,10 @@ class Comparisons:
     results.
     """
 
-    __slots__ = ("_asked", "_made", "is_closed")
+    __slots__ = ("_made", "_results", "is_closed")
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[Any, ...], tuple[Comparison, bool]] = {}
+        self._results: dict[tuple[Any, ...], tuple[Comparison, bool]] = {}
         self._made: dict[tuple[Any, ...], SymbolicNumber] = {}
         self.is_closed = False
         """True if a comparison that is not recorded yet raises `NeedsConcreteNumber`."""
@@ -85,14 +85,14 @@ class Comparisons:
         """Return a symbolic number."""
         return SymbolicNumber(self, example, None, (place,))
 
-    def ask(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
+    def evaluate(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
         """Evaluate a comparison for the example values, and record it."""
         key = (relation, _name(a), _name(b))
-        found = self._asked.get(key)
+        found = self._results.get(key)
         if found is None:
-            if self.is_closed or len(self._asked) == MOST_QUESTIONS:
+            if self.is_closed or len(self._results) == MOST_COMPARISONS:
                 raise NeedsConcreteNumber
-            found = self._asked[key] = (
+            found = self._results[key] = (
                 Comparison(relation, a, b),
                 relation(_example(a), _example(b)),
             )
@@ -109,13 +109,13 @@ class Comparisons:
         return found
 
     @property
-    def asked(self) -> list[tuple[Comparison, bool]]:
+    def recorded(self) -> list[tuple[Comparison, bool]]:
         """Recorded comparisons with their results, in order."""
-        return [*self._asked.values()]
+        return [*self._results.values()]
 
     def fit(self, given: Sequence[Any]) -> bool:
         """Return True if every recorded comparison has the same result for these numbers."""
-        return all(question.answer(given) is answer for question, answer in self.asked)
+        return all(comparison.answer(given) is answer for comparison, answer in self.recorded)
 
 
 @final
@@ -124,7 +124,7 @@ class SymbolicNumber:
     as int or float.
 
     Args:
-        `questions`: record of its comparisons.
+        `comparisons`: record of its comparisons.
         example: concrete number for which comparisons are evaluated.
         function: function that computes it; ``None`` if it is an input.
         operands: operands of the function; for an input, its position.
@@ -135,7 +135,7 @@ class SymbolicNumber:
 
     def __init__(
         self,
-        questions: Comparisons,
+        comparisons: Comparisons,
         example: float,
         function: Callable[..., Any] | None,
         operands: tuple[Any, ...],
@@ -144,7 +144,7 @@ class SymbolicNumber:
         if type(example) is not int and type(example) is not float:
             raise NeedsConcreteNumber
         self.comparisons, self.example, self.function, self.operands = (
-            questions,
+            comparisons,
             example,
             function,
             operands,
@@ -166,9 +166,9 @@ class SymbolicNumber:
             return self.comparisons.compute(function, *operands)
         raise NeedsConcreteNumber
 
-    def _asked(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
+    def _compared(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
         if type(b) in (int, float, bool, SymbolicNumber):
-            return self.comparisons.ask(relation, a, b)
+            return self.comparisons.evaluate(relation, a, b)
         raise NeedsConcreteNumber
 
     # -- comparisons ---------------------------------------------------------------------------
@@ -187,22 +187,22 @@ class SymbolicNumber:
                 if other is None or isinstance(other, (str, tuple)) or other is Ellipsis
                 else _refuse()
             )
-        return self._asked(operator.eq, self, other)
+        return self._compared(operator.eq, self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __lt__(self, other: object) -> bool:
-        return self._asked(operator.lt, self, other)
+        return self._compared(operator.lt, self, other)
 
     def __le__(self, other: object) -> bool:
-        return self._asked(operator.le, self, other)
+        return self._compared(operator.le, self, other)
 
     def __gt__(self, other: object) -> bool:
-        return self._asked(operator.gt, self, other)
+        return self._compared(operator.gt, self, other)
 
     def __ge__(self, other: object) -> bool:
-        return self._asked(operator.ge, self, other)
+        return self._compared(operator.ge, self, other)
 
     def __bool__(self) -> bool:
         return self != 0

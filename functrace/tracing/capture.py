@@ -126,13 +126,13 @@ def held_array(value: Constant) -> Any:
 class Captures:
     """Captured values of a recording; created on first use (`Recording.captures`)."""
 
-    __slots__ = ("lent", "variables")
+    __slots__ = ("aliased", "variables")
 
     def __init__(self) -> None:
         self.variables: dict[Any, tuple[int, CapturedArray | None]] = {}
         """Captured values: variable by key. A traced value's key is (recording, variable), an
         array's its identity."""
-        self.lent: list[tuple[ArrayWatch, str, Source | None]] = []
+        self.aliased: list[tuple[ArrayWatch, str, Source | None]] = []
         """Plain arrays aliased by results, with owner and line (functrace/api/capture/results.py).
         """
 

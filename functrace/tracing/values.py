@@ -41,7 +41,7 @@ MOST_HELD = 16 << 20
 class RecordedValues:
     """Concrete values of a recording's variables; created on first use (`Recording.values`)."""
 
-    __slots__ = ("asked", "batches", "evaluation", "known")
+    __slots__ = ("batches", "evaluation", "known", "source")
 
     def __init__(self) -> None:
         self.known: dict[int, Any] = {}
@@ -50,7 +50,7 @@ class RecordedValues:
         """Values of a mapped function's inputs by variable: whole batches of mapped inputs, and the
         other inputs.
         """
-        self.asked: ConcreteValueSource | None = None
+        self.source: ConcreteValueSource | None = None
         """Provider of concrete values for variables without one; ``None`` if there is none."""
         self.evaluation: Evaluation | None = None
 
@@ -107,14 +107,14 @@ def read(recording: Recording, variable: int) -> Any:
         return values.known[variable]
     if recording.closed:
         raise leaked(recording.handle(variable))
-    asked = (
-        values.asked
+    source = (
+        values.source
     )  # operations for a concrete value are recorded where the value was recorded
-    innermost = INNERMOST.set(None if asked is None or recording.scope is BODY else recording)
+    innermost = INNERMOST.set(None if source is None or recording.scope is BODY else recording)
     function = RUNS_HERE.set(None)
     try:
         return (
-            evaluated(recording, variable) if asked is None else asked.answer(recording, variable)
+            evaluated(recording, variable) if source is None else source.answer(recording, variable)
         )
     finally:
         INNERMOST.reset(innermost)

@@ -678,16 +678,16 @@ def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
     kind = spec.type
     if kind is None:
         return None
-    held: Any = tree
+    untyped: Any = tree
     if isinstance(tree, dict):
-        keys: list[Any] = sorted(held, key=repr)
+        keys: list[Any] = sorted(untyped, key=repr)
         entries = spec.entries()
         if not issubclass(kind, dict) or sorted(entries, key=repr) != keys:
             return None
-        return [held[key] for key in entries]
+        return [untyped[key] for key in entries]
     if isinstance(tree, (tuple, list)):
-        fits = issubclass(kind, (tuple, list)) and len(held) == spec.num_children
-        return list(held) if fits else None
+        fits = issubclass(kind, (tuple, list)) and len(untyped) == spec.num_children
+        return list(untyped) if fits else None
     children, level = flatten(tree, lambda x: x is not tree)
     return children if level == spec.one_level() else None
 

@@ -16,7 +16,7 @@ import functrace as ft
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.filling import ProgramTemplate, filling
 from functrace.ir.symbolic_numbers import (
-    MOST_QUESTIONS,
+    MOST_COMPARISONS,
     Comparisons,
     NeedsConcreteNumber,
     computed,
@@ -35,25 +35,25 @@ from functrace.transforms import backward_program
 def test_a_guard_accepts_numbers_with_the_same_comparison_result(
     relation: Callable[[Any, Any], bool], other: float
 ) -> None:
-    questions = Comparisons()
-    n = questions.number(0, 4)
+    comparisons = Comparisons()
+    n = comparisons.number(0, 4)
     answer = relation(n, other)
     assert answer is relation(4, other)
     for m in (2, 3, 4, 5, 4.5, math.inf):
-        assert questions.fit([m]) is (relation(m, other) is answer)
+        assert comparisons.fit([m]) is (relation(m, other) is answer)
 
 
 def test_sizes_are_not_0_or_1_and_no_two_are_equal() -> None:
-    questions = Comparisons()
-    n, m = questions.size(0, 4), questions.size(1, 5)
+    comparisons = Comparisons()
+    n, m = comparisons.size(0, 4), comparisons.size(1, 5)
     assert n != 1 and n != 0 and n != m and n == n and bool(n)
-    assert questions.fit([7, 8]), "nothing was asked"
+    assert comparisons.fit([7, 8]), "nothing was compared"
     assert (n, 1) == (n, 1) != (m, 1)
 
 
 def test_expressions_are_evaluated_for_other_sizes() -> None:
-    questions = Comparisons()
-    n, m = questions.size(0, 4), questions.size(1, 6)
+    comparisons = Comparisons()
+    n, m = comparisons.size(0, 4), comparisons.size(1, 6)
     total = math.prod((n, m)) // 3 + 1 - n
     assert isinstance(total, int) and reading(total)([4, 6]) == 5 and reading(total)([9, 5]) == 7
     assert n * m is n * m and 1 * n is n and n + 0 is n
@@ -62,8 +62,8 @@ def test_expressions_are_evaluated_for_other_sizes() -> None:
 
 
 def test_parameters_are_filled() -> None:
-    questions = Comparisons()
-    n, m = questions.size(0, 4), questions.size(1, 6)
+    comparisons = Comparisons()
+    n, m = comparisons.size(0, 4), comparisons.size(1, 6)
     assert filling((1, None, (2, "array"), slice(0, 3), ShapeDtype((2,)))) is None
     cases: list[tuple[Any, Any]] = [
         ((n, m), (7, 9)), ((m,), (9,)), (m, 9), ((n, 1, m), (7, 1, 9)), (((n, m), (m, n), ...),
@@ -91,13 +91,13 @@ def test_uses_that_need_the_concrete_number_raise(use: Callable[[Any], object]) 
 
 
 def test_number_of_comparisons_is_limited() -> None:
-    questions = Comparisons()
-    n = questions.number(0, 100)
-    for k in range(MOST_QUESTIONS):
+    comparisons = Comparisons()
+    n = comparisons.number(0, 100)
+    for k in range(MOST_COMPARISONS):
         assert n > k
     with pytest.raises(NeedsConcreteNumber):
         n > 1_000
-    questions.is_closed = True
+    comparisons.is_closed = True
     assert n > 1, "what was asked before is known"
 
 
@@ -137,13 +137,15 @@ def backward_of(shape: Any, exponent: float) -> ft.Program:
 
 
 def test_a_derivative_with_symbolic_sizes_equals_that_with_concrete_ones() -> None:
-    questions = Comparisons()
-    unknown = backward_of((questions.size(0, 4), 1, questions.size(1, 6)), questions.number(2, 2.5))  # type: ignore[arg-type]
+    comparisons = Comparisons()
+    unknown = backward_of(
+        (comparisons.size(0, 4), 1, comparisons.size(1, 6)), comparisons.number(2, 2.5)
+    )  # type: ignore[arg-type]
     template = ProgramTemplate(unknown)
     assert not template.is_concrete
     for given in ([4, 6, 2.5], [7, 2, -0.5], [2, 30, 4.0]):
-        assert questions.fit(given)
+        assert comparisons.fit(given)
         assert template.fill(given) == backward_of((given[0], 1, given[1]), given[2])
-    assert not questions.fit([4, 6, 2]) and not questions.fit([4, 6, 1.0]), (
+    assert not comparisons.fit([4, 6, 2]) and not comparisons.fit([4, 6, 1.0]), (
         "these derivatives are other ones"
     )

@@ -200,7 +200,7 @@ class _MappedCall:
 
         is_run = not any(isinstance(value, Tracer) for value in self.values)
         with ArrayRecording(self.owner, scope=MAPPED, is_run=is_run) as recording:
-            recording.values.asked = examples if examples.paths.most else None
+            recording.values.source = examples if examples.paths.most else None
             recording.handles = AllHandles()
             call = RecordedCall(recording, self.f, self._inputs, wanted=wanted, reads=())
             self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")
@@ -251,9 +251,9 @@ class _MappedCall:
 def _is_array(place: int | None, value: object) -> bool:
     """Return True if an argument becomes an input; numbers and outer traced values are forwarded
     unchanged."""
-    held: Any = value
+    untyped: Any = value
     return place is not None or (
-        isinstance(value, np.ndarray) and held.ndim > 0 and held.dtype.kind in "biufc"
+        isinstance(value, np.ndarray) and untyped.ndim > 0 and untyped.dtype.kind in "biufc"
     )
 
 

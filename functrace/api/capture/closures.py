@@ -159,7 +159,7 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
         if is_users(thing.__code__.co_filename):
             words.update([word for part in codes(thing.__code__) for word in part.co_names])
         return [*_visible(thing).items(), ("", getattr(thing, "__wrapped__", None))]
-    held: Any = thing
+    untyped: Any = thing
     kind = type(thing)
     wrapped = getattr(thing, "__dict__", {}).get("__wrapped__")
     if isinstance(thing, functools.partial):
@@ -171,12 +171,12 @@ def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
         file = getattr(thing, "__file__", None)
         return _chosen(vars(thing), words) if file is not None and is_users(file) else ()
     if isinstance(thing, dict):
-        return [(word if isinstance(word, str) else "", x) for word, x in held.items()]
+        return [(word if isinstance(word, str) else "", x) for word, x in untyped.items()]
     if isinstance(thing, _CONTAINERS):
-        entries: list[tuple[str, Any]] = [("", x) for x in held]
-        return entries if kind in _CONTAINERS else [*entries, *_attributes(held, words)]
+        entries: list[tuple[str, Any]] = [("", x) for x in untyped]
+        return entries if kind in _CONTAINERS else [*entries, *_attributes(untyped, words)]
     if isinstance(thing, staticmethod | classmethod):
-        return [("", held.__func__)]
+        return [("", untyped.__func__)]
     if isinstance(thing, property):
         return [("", thing.fget)]
     if isinstance(thing, type):

@@ -245,8 +245,8 @@ def is_traced(x: PyTree) -> bool:
 def _constant(leaf: object) -> Any:
     if isinstance(leaf, TracedArray):
         return ew.stop_gradient(leaf)
-    held: Any = leaf
-    return np.copy(held) if isinstance(leaf, np.ndarray) else held
+    untyped: Any = leaf
+    return np.copy(untyped) if isinstance(leaf, np.ndarray) else untyped
 
 
 def stop_gradient(x: T) -> T:

@@ -214,7 +214,7 @@ def _note_aliased(recording: Recording, array: Array, owner: str) -> None:
     """Record that a result of ``owner`` would be (a view of) a plain array, which must not be
     written to any more."""
     if not is_read_only(array):
-        recording.captures.lent.append(
+        recording.captures.aliased.append(
             (ArrayWatch(array, CapturedArray(array)), owner, user_source())
         )
 
@@ -226,7 +226,7 @@ def check_aliased(recording: Recording) -> None:
     Raises:
         CapturedArrayError: if one was.
     """
-    for watch, owner, at in recording.captures.lent:
+    for watch, owner, at in recording.captures.aliased:
         if watch.changed():
             raise CapturedArrayError(
                 f"a plain array was written to after {owner} returned it: the result, which is (a "

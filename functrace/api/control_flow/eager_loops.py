@@ -422,11 +422,11 @@ def scan_eagerly(
 
 def _read_only(value: object) -> Any:
     """Return a read-only view of an array, or another value unchanged."""
-    held: Any = value
+    untyped: Any = value
     if isinstance(value, np.ndarray):
-        held = held.view()
-        held.flags.writeable = False
-    return held
+        untyped = untyped.view()
+        untyped.flags.writeable = False
+    return untyped
 
 
 def _started(carry: Carry) -> Any:

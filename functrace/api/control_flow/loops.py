@@ -217,15 +217,15 @@ def while_loop(
     def goes_on(val: PyTree) -> Any:
         return predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any")
 
-    asked = carry.stage(
+    condition = carry.stage(
         goes_on,
         question,
         carry.given,
     )
     count = body.carries
-    step = _constants_first(with_inputs(body.program, count, (), asked.captured), count)
-    cond = _constants_first(with_inputs(asked.program, count, body.staged.captured, ()), count)
-    captured = [*body.staged.captured, *asked.captured]
+    step = _constants_first(with_inputs(body.program, count, (), condition.captured), count)
+    cond = _constants_first(with_inputs(condition.program, count, body.staged.captured, ()), count)
+    captured = [*body.staged.captured, *condition.captured]
     trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
     results = while_program(trip, [*captured, *carry.values])
     guard_results(

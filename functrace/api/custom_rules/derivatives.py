@@ -354,14 +354,19 @@ class custom_vjp(Custom[P, R]):
                 else 0
             )
             if self.rule is None:
-                return RecordedRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
-            (push,), captured, asked, _ = _recorded_jvp(self.rule, self.name, fixed, on, run)
+                return RecordedRule(
+                    (rule.forward, rule.backward), rule.captured, rule.reads_values, kept
+                )
+            (push,), captured, reads_values, _ = _recorded_jvp(self.rule, self.name, fixed, on, run)
             whole = rule.forward
             if isinstance(whole, Program):
                 whole = with_inputs(whole, len(on.avals), (), captured)
             push = with_captured(push, len(on.avals), rule.captured)
             return RecordedRule(
-                (whole, rule.backward, push), [*rule.captured, *captured], rule.asked or asked, kept
+                (whole, rule.backward, push),
+                [*rule.captured, *captured],
+                rule.reads_values or reads_values,
+                kept,
             )
 
         rules = self.rules if self.rule is None else (*self.rules, self.rule)
@@ -688,4 +693,4 @@ def _recorded_jvp(
         )
 
     made = record_jvp(rule, operands, name, run.out_avals, operands.active or None)
-    return RecordedRule((made.program,), made.captured, made.asked)
+    return RecordedRule((made.program,), made.captured, made.reads_values)

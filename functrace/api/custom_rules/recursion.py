@@ -58,14 +58,14 @@ class RecordedRule(NamedTuple):
             and backward of a vjp rule, and of its additional jvp rule, if there is one. All but the
             backward one take the operands, then the captured values.
         captured: the captured values.
-        ``asked``: whether the rule read concrete values, so that its programs may be valid for
+        ``reads_values``: True if the rule read concrete values, so that its programs may be valid for
         these only.
         kept: number of residuals that the backward program takes, if there is one.
     """
 
     programs: tuple[Rule, ...]
     captured: list[Any]
-    asked: bool
+    reads_values: bool
     kept: int = 0
 
 
@@ -134,7 +134,7 @@ class RecursiveRule:
             rule = self.record(with_values)
             if not self.count or not all(isinstance(p, Program) for p in rule.programs):
                 return rule
-            if rule.asked and with_values:  # the abstract rule, for the calls inside
+            if rule.reads_values and with_values:  # the abstract rule, for the calls inside
                 found = self.record(False)
                 self.programs, self.captured = _forwarding_captures(self, found), found.captured
             else:

@@ -120,13 +120,13 @@ class VjpRule(NamedTuple):
             recording raised.
         backward: a closed program from residuals and cotangents to cotangents.
         captured: values that the rules captured.
-        ``asked``: True if they read concrete values.
+        ``reads_values``: True if they read concrete values.
     """
 
     forward: Rule
     backward: Rule
     captured: list[Any]
-    asked: bool = False
+    reads_values: bool = False
 
 
 class JvpRule(NamedTuple):
@@ -136,12 +136,12 @@ class JvpRule(NamedTuple):
         program: closed, from operands, captured values and tangents, to outputs, then tangents; or
             the exception that recording raised.
         captured: values that the rule captured.
-        ``asked``: True if it read concrete values.
+        ``reads_values``: True if it read concrete values.
     """
 
     program: Rule
     captured: list[Any]
-    asked: bool = False
+    reads_values: bool = False
 
 
 def record_vjp(
@@ -181,7 +181,7 @@ def record_vjp(
     try:
         with ArrayRecording(word.format("forward", name), scope=BODY) as recording:
             outer = RecordedCall(recording, pushed, operands.inputs)
-            pulled, kept, has_asked = _record_backward(
+            pulled, kept, backward_reads = _record_backward(
                 backward, outer, lambda: residuals, operands.avals, name, word
             )
             if isinstance(pulled, FailedRule) and not is_function:
@@ -189,12 +189,12 @@ def record_vjp(
             saved = [recording.operand(value)[0] for value in kept]
             made = outer.program(name if is_function else f"forward_of_{name}", saved)
             made, captured = _finished(made, name, closed)
-            asked = has_asked or recording.values.evaluation is not None
+            reads_values = backward_reads or recording.values.evaluation is not None
     except Exception as error:
         if is_function:
             raise
         return VjpRule(FailedRule(error), FailedRule(error), [])
-    return VjpRule(made, pulled, captured, asked)
+    return VjpRule(made, pulled, captured, reads_values)
 
 
 def _record_backward(
@@ -226,11 +226,11 @@ def _record_backward(
         with ArrayRecording(word.format("backward", name), scope=BODY) as recording:
             call = RecordedCall(recording, pulled, inputs)
             made, kept = closed_over(call.program(f"backward_of_{name}"))
-            asked = recording.values.evaluation is not None
+            reads_values = recording.values.evaluation is not None
     except Exception as error:
         return FailedRule(error), [], False
     count = len(made.input_ids) - len(kept)
-    return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept, asked
+    return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept, reads_values
 
 
 def record_jvp(
@@ -273,7 +273,7 @@ def record_jvp(
         with ArrayRecording(f"the jvp rule of {name}", scope=BODY) as recording:
             call = RecordedCall(recording, pushed, inputs)
             made, captured = closed_over(call.program(f"jvp_of_{name}"))
-            asked = recording.values.evaluation is not None
+            reads_values = recording.values.evaluation is not None
     except Exception as error:
         return JvpRule(FailedRule(error), [])
     explicit, total = len(operands.avals), len(made.input_ids)
@@ -281,7 +281,7 @@ def record_jvp(
     return JvpRule(
         reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]),
         captured,
-        asked,
+        reads_values,
     )
 
 

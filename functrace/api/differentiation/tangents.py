@@ -87,5 +87,7 @@ def check_like(
 
 def is_float0(leaf: object) -> bool:
     """Return True for JAX's tangent of an integer: an array of a dtype without bytes."""
-    held: Any = leaf
-    return isinstance(leaf, np.ndarray) and held.dtype.kind == "V" and held.dtype.itemsize == 0
+    untyped: Any = leaf
+    return (
+        isinstance(leaf, np.ndarray) and untyped.dtype.kind == "V" and untyped.dtype.itemsize == 0
+    )

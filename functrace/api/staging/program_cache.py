@@ -415,34 +415,34 @@ class ProgramCache(Table[StagedProgram]):
 
     def _path(self, signature: Signature, miss: Miss) -> _RecordedProgram:
         """Record a path of the function, which may concretize the values of the call."""
-        f, name, asked = self.f, self.function, miss.node.guard
-        shared = asked.piece.program if isinstance(asked, ValueGuard) else None
+        f, name, guard = self.f, self.function, miss.node.guard
+        shared = guard.piece.program if isinstance(guard, ValueGuard) else None
         start = self.root.next.get(signature.key)
         unchanged: CapturedArraysGuard | None = None
         if start.__class__ is Node and isinstance(start.guard, CapturedArraysGuard):  # type: ignore[union-attr]
             unchanged = start.guard  # type: ignore[union-attr]
             if unchanged.answer(signature) is not None:  # the kept paths are invalid
                 unchanged = shared = None
-        questions = GuardRecorder(signature.values, shared, signature.variables or {})
+        recorder = GuardRecorder(signature.values, shared, signature.variables or {})
         try:
             with watching(f, name), ArrayRecording(f"jit of {name}", scope=BODY) as recording:
-                recording.values.asked, recording.handles = questions, Handles()
+                recording.values.source, recording.handles = recorder, Handles()
                 call = RecordedCall(recording, f, signature.inputs, reads=signature.leaves)
                 program = call.program(name, input_names=signature.names())
                 if any(isinstance(value, Tracer) for value in program.constant_values.values()):
                     return _once(program, signature, call)
                 program = own_constants(program)
-                values = [questions.value(recording, i) for i in call.outputs]
+                values = [recorder.value(recording, i) for i in call.outputs]
         finally:
             if signature.numbers is not None:
                 signature.numbers.close()
         results = [cast("Array", x).copy("K") if isinstance(x, np.ndarray) else x for x in values]
         result = results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
-        if questions.is_faulty:
+        if recorder.is_faulty:
             return _RecordedProgram(lambda: result)
         reads = reads_of(f, name, call.watches, None if unchanged is None else unchanged.reads)
         begin = None if unchanged is None else start.next.get(None)  # type: ignore[union-attr]
-        path, piece = guarded_path(begin, program, questions.answers)
+        path, piece = guarded_path(begin, program, recorder.answers)
         staged = StagedProgram(program, call.out_tree, piece=piece if path else None)
         return _RecordedProgram(
             lambda: result, staged, [(CapturedArraysGuard(reads, name), None), *path]

@@ -289,17 +289,17 @@ class _LoopWriter:
                 given += [i for i in slices if i in read_as_numbers(program, found)]
             phase.numbers = carried_numbers(program, given, phase.inputs, phase.outputs)
             kept.append([i in phase.numbers for i in phase.kept])
-            asked = {
+            tested = {
                 *read_as_numbers(program, phase.numbers),
                 *phase.numbers.intersection((*phase.outputs, *phase.kept)),
             }
-            needed.update([place for place, i in enumerate(phase.constants) if i in asked])
+            needed.update([place for place, i in enumerate(phase.constants) if i in tested])
         if self.asks:
             ask = self.step.bodies[0].program
             ids = ask.input_ids
             found = set(self.condition_numbers())
-            asked = read_as_numbers(ask, found)
-            needed.update([place for place in range(self.order.constants) if ids[place] in asked])
+            tested = read_as_numbers(ask, found)
+            needed.update([place for place in range(self.order.constants) if ids[place] in tested])
         avals = self.phases[0].plan.program.avals
         for place in sorted(needed):
             kind = "bool" if avals[self.phases[0].constants[place]].dtype.kind == "b" else "int"
@@ -533,7 +533,7 @@ class _LoopWriter:
     def first(self, carry: list[str], kept: list[_SavedValues]) -> list[str]:
         """Write the ``while`` statement; returns the names of its results."""
         loop, phase = self.order, self.phases[0]
-        goes_on = self.asked(carry)
+        goes_on = self.first_condition(carry)
         if loop.gives or len(self.phases) > 1:
             kept.append(self.rows(phase, reverse=False))
         spares, targets = self.double_buffered(phase, copies=False)
@@ -564,7 +564,7 @@ class _LoopWriter:
             name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1
         )
 
-    def asked(self, carry: Sequence[str]) -> str:
+    def first_condition(self, carry: Sequence[str]) -> str:
         """Write the first evaluation of the condition; returns the name of its result."""
         plan, phase = self.step.bodies[0], self.phases[0]
         ids, count = plan.program.input_ids, self.order.constants

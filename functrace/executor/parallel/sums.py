@@ -59,14 +59,14 @@ def added_up(parts: Sequence[Any], size: int, is_complex: bool, most: int) -> An
     return add(size)
 
 
-_asked: list[bool] = []
+_probed: list[bool] = []
 
 
 def sums_are_in_pairs() -> bool:
     """Return True if the installed NumPy adds as in Note [Sums in NumPy's order]."""
-    if not _asked:
-        _asked.append(all(_is_in_pairs(np.dtype(kind)) for kind in SUMMED))
-    return _asked[0]
+    if not _probed:
+        _probed.append(all(_is_in_pairs(np.dtype(kind)) for kind in SUMMED))
+    return _probed[0]
 
 
 def _is_in_pairs(dtype: np.dtype[Any]) -> bool:

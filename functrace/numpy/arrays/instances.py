@@ -68,7 +68,7 @@ def naming_modules() -> str:
     )
 
 
-def class_asked_for(x: Tracer, frame: FrameType | None) -> type:
+def class_for_caller(x: Tracer, frame: FrameType | None) -> type:
     """Return the class of a traced value as seen from a frame; see the note of this module.
 
     Args:

@@ -138,12 +138,12 @@ def _solved(question: Any) -> Strides:
     stack, answer = [_answer(question)], None
     while stack:
         try:
-            asked = stack[-1].send(answer)
+            request = stack[-1].send(answer)
         except StopIteration as done:
             stack.pop()
             answer = done.value
         else:
-            stack.append(_answer(asked))
+            stack.append(_answer(request))
             answer = None
     return answer
 

@@ -35,7 +35,7 @@ from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.arrays.at import At
 from functrace.numpy.arrays.flags import Flags
 from functrace.numpy.arrays.indexing import has_array, parse_index, select, store
-from functrace.numpy.arrays.instances import class_asked_for
+from functrace.numpy.arrays.instances import class_for_caller
 from functrace.numpy.arrays.layout import layout_of
 from functrace.numpy.arrays.overlaps import refuse_assignment, refuse_overlap
 from functrace.numpy.arrays.view_kinds import FlatView, ImagView, IndexView, RealView, View
@@ -164,7 +164,7 @@ class TracedArray(Tracer):
 
         @property
         def __class__(self) -> type:
-            return class_asked_for(self, _getframe(1))
+            return class_for_caller(self, _getframe(1))
 
         @__class__.setter
         def __class__(self, kind: type) -> None:

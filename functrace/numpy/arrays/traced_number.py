@@ -526,7 +526,7 @@ class TracedNumber(TracedArray):
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         value = self.ft_concrete()
-        if self.ft_recording.is_over or self.ft_recording.target.values.asked is not None:
+        if self.ft_recording.is_over or self.ft_recording.target.values.source is not None:
             return np.array(value, dtype)
         return self.strong().__array__(dtype, copy)
 
@@ -535,8 +535,12 @@ class TracedNumber(TracedArray):
         value = self._read_by_python()
         if self.ft_recording.is_over:
             return value
-        asked = self.ft_recording.target.values.asked
-        if asked is None and self.kind in (float, complex) and not has_no_derivative(self.strong()):
+        source = self.ft_recording.target.values.source
+        if (
+            source is None
+            and self.kind in (float, complex)
+            and not has_no_derivative(self.strong())
+        ):
             raise lost_in_python(self, what)
         return value
 
@@ -630,7 +634,7 @@ class TracedNumber(TracedArray):
             value = self.ft_concrete()
             return value**n if base is self else base**value
         if issubclass(_kind(base), int) and issubclass(_kind(n), int):
-            if isinstance(n, TracedNumber) and n.ft_recording.target.values.asked is not None:
+            if isinstance(n, TracedNumber) and n.ft_recording.target.values.source is not None:
                 n = int(n)
             if isinstance(n, TracedNumber):
                 raise ConcretizationError(

@@ -338,16 +338,16 @@ def _complex(real: Any = 0, imag: Any = 0) -> Any:
 
 
 def _named(kind: type) -> type:
-    facts = {
+    attributes = {
         "kind": kind,
         "__module__": "builtins",
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
     }
     if kind in _BUFFERS:
-        return _PythonClass(kind.__name__, (), facts)
+        return _PythonClass(kind.__name__, (), attributes)
     return _PythonClass(
-        kind.__name__, (kind,), {**facts, "dtype": np.dtype(kind)}
+        kind.__name__, (kind,), {**attributes, "dtype": np.dtype(kind)}
     )  # for dtype=float
 
 

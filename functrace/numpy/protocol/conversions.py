@@ -115,7 +115,7 @@ def plain_values(x: Tracer) -> str:
     recording = x.ft_recording
     if (
         recording.closed
-        or recording.values.asked is not None
+        or recording.values.source is not None
         or is_concrete(recording, x.ft_variable)
     ):
         return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"

@@ -22,12 +22,16 @@ def refuse_several_polynomials(frame: FrameType) -> None:
     """Raise for a traced ``x`` and several polynomials: NumPy would pair them with its elements."""
     known = frame.f_locals
     points, coefficients = known.get("x"), known.get("c")
-    is_asked = (
+    is_evaluation = (
         frame.f_code.co_filename.startswith(_POLYNOMIAL)
         and known.get("tensor")
         and getattr(points, "ndim", 0)
     )
-    if is_asked and getattr(coefficients, "ndim", 1) > 1 and not isinstance(points, np.ndarray):
+    if (
+        is_evaluation
+        and getattr(coefficients, "ndim", 1) > 1
+        and not isinstance(points, np.ndarray)
+    ):
         name = frame.f_code.co_name
         raise UnsupportedFunctionError(
             f"{frame.f_globals.get('__name__', 'numpy.polynomial')}.{name} of traced points takes "

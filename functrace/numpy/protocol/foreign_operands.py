@@ -150,7 +150,7 @@ def hand_over_ufunc(
     traced = next((x for x in operands if isinstance(x, Tracer)), None) if others else None
     if traced is None:
         return NotImplemented
-    asked: Any = None
+    refusing: Any = None
     for other in others:
         kind = type(other)
         does: Any = getattr(kind, "__array_ufunc__", _ABSENT)
@@ -160,15 +160,15 @@ def hand_over_ufunc(
             if out is None and _wraps(other, traced):
                 raise _refused(f"numpy.{ufunc.__name__}", traced, kind, _WRAPPED)
             continue
-        asked = kind
+        refusing = kind
         result = _called(
             does, (other, ufunc, method, *inputs), f"numpy.{ufunc.__name__}", traced, kind, kwargs
         )
         if result is not NotImplemented:
             return result
-    if asked is None:
+    if refusing is None:
         return NotImplemented
-    raise _refused(f"numpy.{ufunc.__name__}", traced, asked)
+    raise _refused(f"numpy.{ufunc.__name__}", traced, refusing)
 
 
 def refuse_wrapping(x: object, other: object, what: str) -> None:

@@ -186,9 +186,9 @@ def _in_blocks(x: Array, y: Array, axes: Sequence[int]) -> Any:
     # The last m - 1 elements of each block's result are added to the first ones of the next block.
     own, late = parts[along(axis + 1, slice(step))], parts[along(axis + 1, slice(step, None))]
     late = late[along(axis, slice(count - 1))]
-    room = [(0, 0)] * late.ndim
-    room[axis], room[axis + 1] = (1, 0), (0, step - overlap)
-    whole = own + np.pad(late, room)
+    margins = [(0, 0)] * late.ndim
+    margins[axis], margins[axis + 1] = (1, 0), (0, step - overlap)
+    whole = own + np.pad(late, margins)
     whole = whole.reshape(*whole.shape[:axis], count * step, *whole.shape[axis + 2 :])
     return whole[along(axis, slice(n + m - 1))]
 
@@ -299,16 +299,16 @@ def _edges(
             f"scipy.signal.{name}: boundary={boundary!r} is none of 'fill', 'wrap', or 'symm'",
             fix="leave it out for 'fill'",
         )
-    room: Any = (rows, columns)
+    margins: Any = (rows, columns)
     if mode != "constant":
-        return np.pad(x, room, mode=mode)  # type: ignore[call-overload]
+        return np.pad(x, margins, mode=mode)  # type: ignore[call-overload]
     value: Any = arrayed(fillvalue)
     if value.ndim or (value.dtype.kind == "c" and x.dtype.kind != "c"):
         raise ShapeError(
             f"scipy.signal.{name}: fillvalue must be one number like those of in1",
             fix="pass a number",
         )
-    return np.pad(x, room, constant_values=value.astype(x.dtype))
+    return np.pad(x, margins, constant_values=value.astype(x.dtype))
 
 
 def _two_axes(
@@ -326,7 +326,7 @@ def _two_axes(
     dtype = np.result_type(x.dtype, y.dtype)
     x, y = x.astype(dtype), (_turned(y) if turn else y).astype(dtype)
     if mode != "valid":
-        room: list[tuple[int, int]] = []
+        margins: list[tuple[int, int]] = []
         for m in y.shape:
             # "same" begins in the center of the filter; for correlate, of the reversed filter.
             start = (
@@ -334,10 +334,10 @@ def _two_axes(
                 if turn is False
                 else (m - 1 if mode == "full" else m // 2)
             )
-            room.append(
+            margins.append(
                 (m - 1 if mode == "full" else m - 1 - start, m - 1 if mode == "full" else start)
             )
-        x = _edges(name, x, room[0], room[1], boundary, fillvalue)
+        x = _edges(name, x, margins[0], margins[1], boundary, fillvalue)
     else:
         _edges(name, x, (0, 0), (0, 0), boundary, fillvalue)
     found = convolve_grids(x, y, 0, "valid")

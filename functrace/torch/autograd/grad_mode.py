@@ -29,7 +29,7 @@ class Modes(threading.local):
     """True if operations are recorded; None in inference mode: they are not, and their results are
     inference tensors.
     """
-    asked = False
+    requested = False
     """The value that `is_grad_enabled` returns in inference mode."""
     forward = True
     """True if operations propagate tangents of dual tensors; see forward_ad.py. In inference mode
@@ -94,7 +94,7 @@ def is_grad_enabled() -> bool:
         >>> torch.is_grad_enabled()
         True
     """
-    return MODES.asked if MODES.recording is None else MODES.recording
+    return MODES.requested if MODES.recording is None else MODES.recording
 
 
 def switch(recording: bool) -> None:
@@ -102,7 +102,7 @@ def switch(recording: bool) -> None:
     regardless.
     """
     if MODES.recording is None:
-        MODES.asked = recording
+        MODES.requested = recording
     else:
         MODES.recording, MODES.since = recording, -1 if recording else newest_recording()
 
@@ -112,12 +112,12 @@ State = tuple[bool | None, int, bool]
 
 def state() -> State:
     """Return the recording state, for `restore`."""
-    return MODES.recording, MODES.since, MODES.asked
+    return MODES.recording, MODES.since, MODES.requested
 
 
 def restore(before: State) -> None:
     """Restore a recording state."""
-    MODES.recording, MODES.since, MODES.asked = before
+    MODES.recording, MODES.since, MODES.requested = before
 
 
 class DecoratingContext:

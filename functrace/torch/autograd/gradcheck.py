@@ -189,8 +189,8 @@ def gradgradcheck(
     requires = [isinstance(x, Tensor) and x.requires_grad for x in (*given, *seeds)]
 
     def gradients(*args: Tensor) -> Tensors:
-        asked = [x.requires_grad_() if flag else x for x, flag in zip(args, requires, strict=True)]
-        values, starts = asked[: len(args) - count], asked[len(args) - count :]
+        inputs = [x.requires_grad_() if flag else x for x, flag in zip(args, requires, strict=True)]
+        values, starts = inputs[: len(args) - count], inputs[len(args) - count :]
         wanted = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
         outputs = _differentiable(returned(func(*values)))
         found = grad(outputs, wanted, starts, create_graph=True, allow_unused=True)

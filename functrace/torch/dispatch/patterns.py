@@ -72,8 +72,8 @@ class Pattern:
 
     def unknown(self) -> tuple[Comparisons, tuple[Any, ...], tuple[Any, ...]]:
         """Return the specs and parameters with symbolic numbers in place of the concrete ones."""
-        questions = Comparisons()
-        sizes = {n: questions.size(place, n) for n, place in self._places.items()}
+        comparisons = Comparisons()
+        sizes = {n: comparisons.size(place, n) for n, place in self._places.items()}
         taken = set(self._places.values())
         places = iter([place for place in range(len(self.given)) if place not in taken])
         specs: list[Any] = []
@@ -81,11 +81,11 @@ class Pattern:
             if isinstance(spec, ShapeDtype):
                 specs.append(_unknown_shape(spec, sizes))
             elif self._numbers and _is_open(spec):
-                specs.append((spec[0], questions.number(next(places), spec[1])))
+                specs.append((spec[0], comparisons.number(next(places), spec[1])))
             else:
                 specs.append(spec)
         params = _each(self._params, lambda n: sizes.get(n, n)) if self._measures else self._params
-        return questions, tuple(specs), params
+        return comparisons, tuple(specs), params
 
 
 def _unknown_shape(aval: ShapeDtype, sizes: dict[int, SymbolicNumber]) -> ShapeDtype:

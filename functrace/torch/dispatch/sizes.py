@@ -78,27 +78,27 @@ class PatternGuard:
 class SizesGuard:
     """Guard: a comparison that a rule evaluated on symbolic sizes and numbers."""
 
-    __slots__ = ("question",)
+    __slots__ = ("comparison",)
 
-    def __init__(self, question: Comparison) -> None:
-        self.question = question
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
 
     def answer(self, call: DerivationKey) -> bool | None:
         """Evaluate the comparison for concrete numbers; ``None`` if the arithmetic fails."""
         try:
-            return self.question.answer(call.given)
+            return self.comparison.answer(call.given)
         except ArithmeticError:
             return None
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
         """Explain a miss: the comparison has another result."""
-        return f"{self.question} is {now}, not {' or '.join(map(str, kept))}"
+        return f"{self.comparison} is {now}, not {' or '.join(map(str, kept))}"
 
     def merged(self, other: Guard[Any]) -> SizesGuard | None:
         """Return itself if the other guard is the same comparison."""
         return (
             self
-            if isinstance(other, SizesGuard) and str(self.question) == str(other.question)
+            if isinstance(other, SizesGuard) and str(self.comparison) == str(other.comparison)
             else None
         )
 
@@ -216,7 +216,7 @@ def _derived(
         found.answer is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED
     ):
         return None
-    questions, specs, params = pattern.unknown()
+    comparisons, specs, params = pattern.unknown()
     made: SymbolicDerivation | NoSymbolicDerivation
     try:
         made = SymbolicDerivation(Case(case.op, specs, params, case.active))
@@ -225,10 +225,10 @@ def _derived(
         Exception,
     ):  # a plan for the concrete numbers will raise the error again
         made = NoSymbolicDerivation(derives=False)
-    questions.is_closed = True
+    comparisons.is_closed = True
     path: list[tuple[Guard[Any], Hashable]] = [(DERIVATIONS.root.guard, call.pattern)]
-    for question, answer in questions.asked:
-        guard = SizesGuard(question)
+    for comparison, answer in comparisons.recorded:
+        guard = SizesGuard(comparison)
         if guard.answer(call) is not answer:  # NumPy's numbers overflow where Python's do not
             return None
         path.append((guard, answer))

@@ -285,6 +285,11 @@ def _c_name(dtype: Any) -> str:
     return names.get(dtype.name, str(dtype.name))
 
 
+def integer_out_of_bounds(bound: str, dtype: Any) -> str:
+    """Return the message for a bound of random integers that the dtype does not hold."""
+    return f"{bound} is out of bounds for {_c_name(dtype).removesuffix(' int')}"
+
+
 def class_dtype(dtype: str) -> str:
     """Return the message for class positions of another dtype."""
     return f"expected target dtype to be Long or Byte, but got {dtype}"

@@ -622,31 +622,14 @@ def _integers(
         raise RuntimeError(
             "check_random_bounds handles only integral, floating-point and boolean types"
         )
-    limits: Any = np.finfo(dtype) if dtype.kind == "f" else None
-    least, most = (
-        (0, 1)
-        if dtype.kind == "b"
-        else (int(limits.min), int(limits.max))
-        if limits is not None
-        else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    info: Any = (
+        np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype) if dtype.kind != "b" else None
     )
+    least, most = (0, 1) if info is None else (int(info.min), int(info.max))
     for bound, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value <= most:
-            raise RuntimeError(f"{bound} is out of bounds for {_CPP_NAMES[dtype.name]}")
+            raise RuntimeError(errors.integer_out_of_bounds(bound, dtype))
     return draws.integers(low, high, shape).astype(dtype)
-
-
-_CPP_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long",
-    "float16": "c10::Half",
-    "float32": "float",
-    "float64": "double",
-}
 
 
 @_factory("function", "generator")

@@ -27,13 +27,13 @@ def flatten(value: Values) -> tuple[Any, Function]:
     shapes: list[tuple[int, ...]] = []
 
     def collect(part: Values) -> Callable[[Any], Any]:
-        held: Any = part
+        untyped: Any = part
         if isinstance(part, tuple | list):
-            kind = cast("Callable[[list[Any]], Any]", type(held))
-            inner = [collect(x) for x in held]
+            kind = cast("Callable[[list[Any]], Any]", type(untyped))
+            inner = [collect(x) for x in untyped]
             return lambda rest: kind([unflatten(rest) for unflatten in inner])
         if isinstance(part, dict):
-            by_key: dict[Any, Function] = {key: collect(held[key]) for key in sorted(held)}
+            by_key: dict[Any, Function] = {key: collect(untyped[key]) for key in sorted(untyped)}
             return lambda rest: {key: by_key[key](rest) for key in by_key}
         parts.append(fnp.ravel(part))
         shapes.append(np.shape(part))
