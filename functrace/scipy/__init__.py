@@ -6,15 +6,15 @@ is SciPy's own. docs/scipy.md lists the functions; SciPy is an extra, imported w
 Layer: 9.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 try:
-    import scipy as _scipy  # noqa: F401
+    importlib.import_module("scipy")
 except ImportError as error:
     raise ImportError(
         "functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.17'"
     ) from error
-
-import importlib
-from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from functrace.scipy import (

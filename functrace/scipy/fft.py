@@ -202,7 +202,8 @@ def fftshift(x: Operand, axes: Axis = None) -> Any:
         >>> ft.jit(fft.fftshift)(np.arange(4.0))
         array([2., 3., 0., 1.])
     """
-    return np.fft.fftshift(x, axes)  # type: ignore[arg-type]
+    made: Any = x
+    return np.fft.fftshift(made, axes)
 
 
 @on_traced(scipy.fft.ifftshift)
@@ -215,7 +216,8 @@ def ifftshift(x: Operand, axes: Axis = None) -> Any:
         >>> ft.jit(fft.ifftshift)(np.arange(4.0))
         array([2., 3., 0., 1.])
     """
-    return np.fft.ifftshift(x, axes)  # type: ignore[arg-type]
+    made: Any = x
+    return np.fft.ifftshift(made, axes)
 
 
 # -- cosine and sine transforms --------------------------------------------------------------------

@@ -151,7 +151,7 @@ def polygamma(n: Operand, x: Operand) -> Any:
     return np.where(order == 0, gammas.psi(at), higher) if np.any(order == 0) else higher
 
 
-@on_traced(scipy.special.multigammaln)  # type: ignore[attr-defined]
+@on_traced(scipy.special.multigammaln)
 def multigammaln(a: Operand, d: SupportsIndex) -> Any:
     """``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a
     dimension.

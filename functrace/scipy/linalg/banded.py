@@ -59,7 +59,7 @@ def _both_triangles(ab: Array, lower: bool) -> Any:
     """Return all diagonals of a Hermitian matrix, from those of one triangle."""
     width, n = ab.shape[-2] - 1, ab.shape[-1]
     rows = ab if lower else ab[..., ::-1, :]  # the main diagonal first, and then the k-th at k
-    turned = []
+    turned: list[Any] = []
     for k in range(1, width + 1):
         row = np.conj(rows[..., k, :]) if ab.dtype.kind == "c" else rows[..., k, :]
         zeros = np.zeros((*row.shape[:-1], min(k, n)), ab.dtype)
@@ -75,7 +75,7 @@ def _both_triangles(ab: Array, lower: bool) -> Any:
 
 def _dense(ab: Array, lower: int, upper: int) -> Any:
     """Return the dense matrix."""
-    n = ab.shape[-1]
+    n: int = ab.shape[-1]
     i, j = np.arange(n)[:, None], np.arange(n)
     row = upper + i - j
     is_inside = (row >= 0) & (row <= lower + upper)
@@ -86,7 +86,8 @@ def _dense(ab: Array, lower: int, upper: int) -> Any:
 
 def _bands(a: Array, otherwise: Array, lower: bool) -> Any:
     """Return the diagonals of a triangle, padded with elements of ``otherwise``."""
-    n, width = a.shape[-1], otherwise.shape[-2] - 1
+    n: int = a.shape[-1]
+    width: int = otherwise.shape[-2] - 1
     k, j = np.arange(width + 1)[:, None], np.arange(n)
     i = j + k if lower else j + k - width
     return np.where(
@@ -280,7 +281,7 @@ def eigh_tridiagonal(
         >>> np.round(values, 4)
         array([2.382, 4.618])
     """
-    diagonal, beside = together(arrayed(d), arrayed(e))  # type: ignore[arg-type]
+    diagonal, beside = together(arrayed(d), arrayed(e))
     n = diagonal.shape[-1]
     if diagonal.ndim != 1 or beside.shape != (n - 1,):
         raise ShapeError(

@@ -14,11 +14,11 @@ import scipy.linalg
 from jaxtyping import Inexact, Integer
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.protocol.operands import arrayed
+from functrace.numpy.protocol.operands import Arrayed, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 
@@ -35,10 +35,11 @@ def matrices(name: str, x: Operand, *, square: bool = True) -> Any:
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
 
-def together(*arrays: Array) -> list[Any]:
+def together(*arrays: Arrayed) -> list[Any]:
     """Cast arrays to their common dtype."""
-    kind = np.result_type(*[x.dtype for x in arrays])
-    return [x if x.dtype == kind else x.astype(kind) for x in arrays]
+    made: list[Any] = list(arrays)
+    kind = np.result_type(*[x.dtype for x in made])
+    return [x if x.dtype == kind else x.astype(kind) for x in made]
 
 
 def adjoint(x: Array) -> Any:
@@ -54,6 +55,8 @@ def right_sides(b: Operand) -> tuple[Any, bool]:
 
 
 # -- solving ---------------------------------------------------------------------------------------
+
+_TRANSPOSED: dict[int | str, str] = {0: "N", 1: "T", 2: "C"}
 
 
 @on_traced(scipy.linalg.solve_triangular)
@@ -88,7 +91,7 @@ def solve_triangular(
     """
     matrix = matrices("solve_triangular", a)
     columns, vector = right_sides(b)
-    turned = {0: "N", 1: "T", 2: "C"}.get(trans, trans)  # type: ignore[call-overload]
+    turned = _TRANSPOSED.get(trans, trans)
     if turned not in ("N", "T", "C"):
         raise ShapeError(
             f"solve_triangular: trans={trans!r} is none of 0, 1, 2, 'N', 'T', 'C'",
@@ -101,7 +104,7 @@ def solve_triangular(
     return x[..., 0] if vector else x
 
 
-_ASSUMED = {
+_ASSUMED: dict[str | None, Callable[[Any, bool], Any]] = {
     None: lambda a, lower: a,
     "gen": lambda a, lower: a,
     "banded": lambda a, lower: a,
@@ -115,11 +118,13 @@ _ASSUMED = {
     "pos": lambda a, lower: mirrored(a, lower, adjoint),
 }
 """Parts of a matrix that are read, by ``assume_a``."""
-_ASSUMED |= {
-    "symmetric": _ASSUMED["sym"],
-    "hermitian": _ASSUMED["her"],
-    "positive definite": _ASSUMED["pos"],
-}
+_ASSUMED.update(
+    {
+        "symmetric": _ASSUMED["sym"],
+        "hermitian": _ASSUMED["her"],
+        "positive definite": _ASSUMED["pos"],
+    }
+)
 
 
 def mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
@@ -168,7 +173,7 @@ def solve(
             )
         matrix = np.swapaxes(matrix, -1, -2)
     matrix, columns = together(matrix, columns)
-    x = np.linalg.solve(matrix, columns)
+    x = np_linalg.solve(matrix, columns)
     return x[..., 0] if vector else x
 
 
@@ -190,7 +195,7 @@ def inv(
         array([[-0.0826,  0.0579],
                [ 0.0579, -0.1405]])
     """
-    return np.linalg.inv(_assumed("inv", a, assume_a, lower))
+    return np_linalg.inv(_assumed("inv", a, assume_a, lower))
 
 
 @on_traced(scipy.linalg.det)
@@ -229,7 +234,7 @@ def cholesky(
                [0.1746, 0.3015]])
     """
     matrix = matrices("cholesky", a)
-    return np.linalg.cholesky(matrix) if lower else adjoint(np.linalg.cholesky(adjoint(matrix)))
+    return np_linalg.cholesky(matrix) if lower else adjoint(np_linalg.cholesky(adjoint(matrix)))
 
 
 @on_traced(scipy.linalg.cho_factor)

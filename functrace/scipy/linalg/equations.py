@@ -32,7 +32,7 @@ from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.linalg.dense import adjoint, matrices, together
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
 from functrace.typing import Array
 
 Equation: TypeAlias = Callable[..., Any]
@@ -109,14 +109,13 @@ def solve_discrete_lyapunov(
             *matrix.shape[:-2], n * n, n * n
         )
         columns = right.reshape(*right.shape[:-2], n * n, 1)
-        return np.linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns).reshape(
-            *stack, n, n
-        )
+        found = np_linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns)
+        return found.reshape(*stack, n, n)
     identity = np.eye(n, dtype=matrix.dtype)
     turned = adjoint(matrix)
-    inverse = np.linalg.inv(turned + identity)
+    inverse = np_linalg.inv(turned + identity)
     b = (turned - identity) @ inverse
-    c = 2 * np.linalg.solve(matrix + identity, right @ inverse)
+    c = 2 * np_linalg.solve(matrix + identity, right @ inverse)
     return solve_continuous_lyapunov(adjoint(b), -c)
 
 
@@ -213,7 +212,7 @@ def _continuous(
 ) -> tuple[Any, Any]:
     """Return the residual of the continuous equation, and the gain of the feedback."""
     moved = adjoint(b) @ x @ e + adjoint(s)
-    gain = np.linalg.solve(r, moved)
+    gain = np_linalg.solve(r, moved)
     return adjoint(e) @ x @ a + adjoint(a) @ x @ e - (adjoint(e) @ x @ b + s) @ gain + q, gain
 
 
@@ -222,7 +221,7 @@ def _discrete(
 ) -> tuple[Any, Any]:
     """Return the residual of the discrete equation, and the gain of the feedback."""
     moved = adjoint(b) @ x @ a + adjoint(s)
-    gain = np.linalg.solve(r + adjoint(b) @ x @ b, moved)
+    gain = np_linalg.solve(r + adjoint(b) @ x @ b, moved)
     return adjoint(a) @ x @ a - adjoint(e) @ x @ e - (adjoint(a) @ x @ b + s) @ gain + q, gain
 
 
@@ -268,7 +267,7 @@ def _riccati(
     def linearized(x: Numbers, values: Sequence[Any], moving: Sequence[int]) -> Equation:
         """Return a function of the active arguments with the derivative of the solution."""
         a, b, *_, e, _ = every = whole(values)
-        loop = np.linalg.solve(e, a - b @ equation(x, *every)[1])
+        loop = np_linalg.solve(e, a - b @ equation(x, *every)[1])
 
         def moved(*chosen: Numbers) -> Any:
             at = list(values)
@@ -279,7 +278,7 @@ def _riccati(
                 y = solve_sylvester(adjoint(loop), loop, -off)
             else:
                 y = solve_discrete_lyapunov(adjoint(loop), off)
-            return np.linalg.solve(adjoint(e), adjoint(np.linalg.solve(adjoint(e), adjoint(y))))
+            return np_linalg.solve(adjoint(e), adjoint(np_linalg.solve(adjoint(e), adjoint(y))))
 
         return moved
 

@@ -41,3 +41,8 @@ Nested: TypeAlias = Scalar | list[Any] | tuple[Any, ...]
 """Python numbers, and nested lists, which may contain traced values."""
 Operand: TypeAlias = X | Nested
 """Array-like of any shape."""
+
+np_linalg: Any = np.linalg
+"""``numpy.linalg``, whose own types say nothing about operands that may be traced values."""
+
+__all__ = ["Nested", "Numeric", "Operand", "X", "np_linalg"]

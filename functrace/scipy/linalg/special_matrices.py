@@ -15,7 +15,7 @@ from functrace.errors import ShapeError
 from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import right_sides, together
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
 from functrace.typing import Array
 
 
@@ -39,7 +39,8 @@ def toeplitz(
     """
     column: Any = arrayed(c)
     row: Any = np.conj(column) if r is None else arrayed(r)
-    m, n = column.shape[-1], row.shape[-1]
+    m: int = column.shape[-1]
+    n: int = row.shape[-1]
     stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
     column, row = np.broadcast_to(column, (*stack, m)), np.broadcast_to(row, (*stack, n))
     values = np.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
@@ -61,7 +62,8 @@ def block_diag(*arrs: Shaped[X, "..."] | Nested) -> Shaped[Array, "*b m n"]:
     blocks: list[Any] = [np.atleast_2d(arrayed(x)) for x in arrs]
     stack = np.broadcast_shapes(*[x.shape[:-2] for x in blocks])
     width = sum(x.shape[-1] for x in blocks)
-    rows, before = [], 0
+    rows: list[Any] = []
+    before = 0
     for x in blocks:
         x = np.broadcast_to(x, (*stack, *x.shape[-2:]))
         sides = (before, width - before - x.shape[-1])
@@ -83,7 +85,7 @@ def circulant(c: Shaped[X, "*b n"] | Nested) -> Shaped[Array, "*b n n"]:
                [2., 1., 0.]])
     """
     column: Any = arrayed(c)
-    n = column.shape[-1]
+    n: int = column.shape[-1]
     return np.take(column, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
 
 
@@ -107,7 +109,8 @@ def hankel(
     """
     column: Any = arrayed(c)
     row: Any = np.zeros_like(column) if r is None else arrayed(r)
-    m, n = column.shape[-1], row.shape[-1]
+    m: int = column.shape[-1]
+    n: int = row.shape[-1]
     stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
     column, row = np.broadcast_to(column, (*stack, m)), np.broadcast_to(row, (*stack, n))
     values = np.concatenate([column, row[..., 1:]], axis=-1)
@@ -173,7 +176,7 @@ def leslie(
         array([[0.1, 2. ],
                [0.5, 0. ]])
     """
-    births, survivors = together(arrayed(f), arrayed(s))  # type: ignore[arg-type]
+    births, survivors = together(arrayed(f), arrayed(s))
     n = births.shape[-1]
     if survivors.shape[-1] != n - 1:
         raise ShapeError(
@@ -209,7 +212,7 @@ def convolution_matrix(
             "'mode' argument must be one of ('full', 'valid', 'same')",
             fix="leave it out for 'full'",
         )
-    m = values.shape[-1]
+    m: int = values.shape[-1]
     height, width = m + n - 1, n
     place = np.arange(height)[:, None] - np.arange(width)
     whole = np.where(
@@ -275,7 +278,7 @@ def solve_toeplitz(
     """
     columns, is_vector = right_sides(b)
     matrix, columns = together(toeplitz(*_first_row(c_or_cr)), columns)
-    x = np.linalg.solve(matrix, columns)
+    x = np_linalg.solve(matrix, columns)
     return x[..., 0] if is_vector else x
 
 

@@ -20,7 +20,7 @@ from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X
+from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 
@@ -74,8 +74,8 @@ def qr(
     if mode == "r":
         upper = np.linalg.qr(matrix, "complete").R
         return (upper,) if order is None else (upper, order)
-    found = tuple(np.linalg.qr(matrix, modes[mode]))  # type: ignore[call-overload]
-    return found if order is None else (*found, order)
+    q, r = np_linalg.qr(matrix, modes[mode])
+    return (q, r) if order is None else (q, r, order)
 
 
 @on_traced(scipy.linalg.svdvals)
@@ -153,7 +153,7 @@ def eigvals(
         array([2.382, 4.618])
     """
     _no_second("eigvals", b, homogeneous_eigvals)
-    return np.linalg.eigvals(matrices("eigvals", a) + 0j)
+    return np_linalg.eigvals(matrices("eigvals", a) + 0j)
 
 
 @on_traced(scipy.linalg.eig)
@@ -182,7 +182,7 @@ def eig(
             "scipy.linalg.eig of traced values has no left vectors", fix="take those of a.conj().T"
         )
     matrix = matrices("eig", a) + 0j
-    return tuple(np.linalg.eig(matrix)) if right else np.linalg.eigvals(matrix)
+    return tuple(np_linalg.eig(matrix)) if right else np_linalg.eigvals(matrix)
 
 
 @on_traced(scipy.linalg.polar)
@@ -238,7 +238,7 @@ def pinv(
     relative = max(matrix.shape[-2:]) * np.finfo(matrix.dtype).eps if rtol is None else rtol
     if atol:
         relative = atol / np.where(largest > 0, largest, 1.0) + relative
-    found = np.linalg.pinv(matrix, rcond=relative)
+    found = np_linalg.pinv(matrix, rcond=relative)
     return (
         (found, np.sum(s > np.expand_dims(relative * largest, -1), axis=-1))
         if return_rank
@@ -295,7 +295,7 @@ def lstsq(
     dtype = np.result_type(matrix.dtype, right.dtype)
     dtype = dtype if dtype != np.float16 else np.dtype(np.float64)  # LAPACK has no half precision
     rcond = np.finfo(dtype).eps if cond is None else cond
-    return tuple(np.linalg.lstsq(matrix.astype(dtype), right.astype(dtype), rcond))
+    return tuple(np_linalg.lstsq(matrix.astype(dtype), right.astype(dtype), rcond))
 
 
 @on_traced(scipy.linalg.norm)
@@ -314,7 +314,7 @@ def norm(
         >>> np.round(ft.grad(lambda x: linalg.norm(x))(np.array([3.0, 4.0])), 4)
         array([0.6, 0.8])
     """
-    return np.linalg.norm(arrayed(a), ord, axis, keepdims)  # type: ignore[arg-type]
+    return np_linalg.norm(arrayed(a), ord, axis, keepdims)
 
 
 @on_traced(scipy.linalg.expm_frechet)

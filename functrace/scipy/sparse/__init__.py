@@ -22,9 +22,9 @@ from typing import Any
 
 import scipy.sparse
 
-from functrace.scipy.sparse import linalg  # noqa: F401
-from functrace.scipy.sparse.building import block_diag, hstack, kron, vstack  # noqa: F401
-from functrace.scipy.sparse.matrices import (  # noqa: F401
+from functrace.scipy.sparse import linalg
+from functrace.scipy.sparse.building import block_diag, hstack, kron, vstack
+from functrace.scipy.sparse.matrices import (
     Sparse,
     bsr_array,
     bsr_matrix,
@@ -37,6 +37,12 @@ from functrace.scipy.sparse.matrices import (  # noqa: F401
     dia_array,
     dia_matrix,
 )
+
+__all__ = [
+    "Sparse", "block_diag", "bsr_array", "bsr_matrix", "coo_array", "coo_matrix", "csc_array",
+    "csc_matrix", "csr_array", "csr_matrix", "dia_array", "dia_matrix", "hstack", "kron", "linalg",
+    "vstack",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -71,7 +71,9 @@ def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
             "not fit",
             fix=f"pass matrices with as many {'columns' if down else 'rows'}",
         )
-    rows, columns, r, c = [], [], 0, 0
+    rows: list[Any] = []
+    columns: list[Any] = []
+    r, c = 0, 0
     for x in made:
         row, column = x.coordinates()
         rows.append(row + r)
@@ -140,5 +142,6 @@ def block_diag(mats: Sequence[Given], format: str | None = None, dtype: Given = 
     return made if dtype is None else made.astype(dtype)
 
 
-for _function in (kron, vstack, hstack, block_diag):
-    _function.of_scipy = getattr(scipy.sparse, _function.__name__)  # type: ignore[attr-defined]  # as `on_traced` does
+_functions: list[Any] = [kron, vstack, hstack, block_diag]
+for _function in _functions:
+    _function.of_scipy = getattr(scipy.sparse, _function.__name__)  # as `on_traced` does

@@ -7,7 +7,7 @@ Layer: 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import scipy.sparse
@@ -145,12 +145,19 @@ class Factors:
         result = ShapeDtype(right.shape, right.dtype)
 
         def solving(which: str) -> Callable[..., Any]:
-            return lambda _, b: pure_callback(
-                lambda b: self._plain.solve(np.ascontiguousarray(b), which), result, b
-            )
+            def call(b: Numbers) -> Any:
+                return self._plain.solve(np.ascontiguousarray(b), which)
+
+            def solve(_: object, b: Numbers) -> Any:
+                return pure_callback(call, result, b)
+
+            return solve
+
+        def product(x: Numbers) -> Any:
+            return matrix @ x
 
         other = "N" if trans == "T" else "T"
-        return custom_linear_solve(lambda x: matrix @ x, right, solving(trans), solving(other))
+        return custom_linear_solve(product, right, solving(trans), solving(other))
 
 
 def splu(A: object, *args: object, **options: object) -> Any:
@@ -259,11 +266,10 @@ def eigsh(
 
 
 def _key(value: object) -> Any:
-    return (
-        (value.dtype.str, value.shape, value.tobytes())
-        if isinstance(value, np.ndarray)
-        else repr(value)
-    )
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    array = cast("Array", value)
+    return array.dtype.str, array.shape, array.tobytes()
 
 
 def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Hashable) -> Any:
@@ -326,6 +332,8 @@ def _bordered(matrix: Sparse, w: Numbers, v: Numbers, right: Numbers, below: Num
     """Solve ``[[A - w, -v], [-v^T, 0]] [x; y] = [right; below]`` for each pair: returns all y,
     shape (k,), and x, (n, k).
     """
+    n: int
+    k: int
     n, k = v.shape
     row, column = matrix.coordinates()
     diagonal, last = np.arange(n), np.full(n, n)

@@ -21,7 +21,8 @@ from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
-from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square  # noqa: F401
+from functrace.scipy.kinds import Numbers
+from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square
 from functrace.scipy.sparse.matrices import Sparse
 from functrace.typing import Array
 
@@ -75,10 +76,17 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
                 return x.astype(dtype), np.int64(info)
 
             shapes = (ShapeDtype(right.shape, np.dtype(dtype)), ShapeDtype((), np.dtype(np.int64)))
-            return lambda _, b: pure_callback(call, shapes, matrix.data, b, start)
+
+            def solve(_: object, b: Numbers) -> Any:
+                return pure_callback(call, shapes, matrix.data, b, start)
+
+            return solve
+
+        def product(x: Numbers) -> Any:
+            return matrix @ x
 
         return custom_linear_solve(
-            lambda x: matrix @ x,
+            product,
             right,
             run(matrix.turned, True),
             run(not matrix.turned, False),
@@ -110,6 +118,11 @@ minres = _iterative("minres")
 qmr = _iterative("qmr")
 gcrotmk = _iterative("gcrotmk")
 tfqmr = _iterative("tfqmr")
+
+__all__ = [
+    "bicg", "bicgstab", "cg", "cgs", "eigsh", "factorized", "gcrotmk", "gmres", "lgmres", "minres",
+    "qmr", "splu", "spsolve", "tfqmr",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

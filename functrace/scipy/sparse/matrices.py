@@ -16,6 +16,7 @@ from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.protocol.operands import HasOperators, Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.sparse import Pattern, sparse_matmul
+from functrace.scipy.kinds import Given
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
@@ -40,7 +41,7 @@ def _refused(method: str, shown: str, fix: str) -> Any:
     return refuse
 
 
-_REFLECTED = {
+_REFLECTED: dict[np.ufunc, str] = {
     np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.matmul: "__rmatmul__",
 }  # fmt: skip
 """Reflected operator method of each ufunc, for NumPy arrays on the left of a sparse matrix."""
@@ -238,7 +239,7 @@ class Sparse(HasOperators):
 
     # -- products ----------------------------------------------------------------------------------
 
-    def __matmul__(self, other: Operand) -> Any:
+    def __matmul__(self, other: Operand | Sparse) -> Any:
         if isinstance(other, Sparse) or scipy.sparse.issparse(other):
             raise UnsupportedFunctionError(
                 "the product of two sparse matrices, one of them with traced elements, has a "
@@ -322,18 +323,21 @@ class Sparse(HasOperators):
         return summed.with_data(abs(summed.data))
 
     def __mul__(self, other: Operand | Sparse) -> Any:
+        right: Any = other
         is_number = (
             not isinstance(other, Sparse)
             and not scipy.sparse.issparse(other)
-            and np.ndim(other) == 0
-        )  # type: ignore[arg-type]
-        return self.multiply(other) if is_number or not self.is_matrix else self @ other  # type: ignore[operator]
+            and np.ndim(right) == 0
+        )
+        return self.multiply(right) if is_number or not self.is_matrix else self @ right
 
     def __rmul__(self, other: Operand) -> Any:
-        return self.multiply(other) if not self.is_matrix or np.ndim(other) == 0 else other @ self  # type: ignore[arg-type, operator]
+        left: Any = other
+        return self.multiply(left) if not self.is_matrix or np.ndim(left) == 0 else left @ self
 
     def __truediv__(self, other: Operand) -> Any:
-        return self.multiply(1.0 / arrayed(other))  # type: ignore[operator]
+        divisor: Any = arrayed(other)
+        return self.multiply(1.0 / divisor)
 
     def __neg__(self) -> Sparse:
         return self.with_data(-self.data)
@@ -457,14 +461,16 @@ def of(matrix: object) -> Sparse:
         raise ShapeError(
             f"a sparse array of shape {rows.shape} is no matrix", fix="pass one of two axes"
         )
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    pattern = (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row)
+    count: int = rows.shape[0]
+    row = np.repeat(np.arange(count), np.diff(rows.indptr))
+    pattern: Pattern = (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row)
     return Sparse(
         rows.data, pattern, rows.shape, is_matrix=not isinstance(plain, scipy.sparse.sparray)
     )
 
 
-def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
+def _made(kind: str, given: Given, shape: tuple[int, int] | None) -> Sparse:
+    parts: Given = given
     if isinstance(given, Sparse):
         if kind not in ("csr", "csc", "coo"):
             raise UnsupportedFunctionError(
@@ -474,19 +480,20 @@ def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
     if isinstance(given, Tracer) and given.aval.ndim == 2:
         n, m = given.aval.shape
         row, column = (k.ravel() for k in np.indices((n, m)))
-        return from_coordinates(given.reshape((n * m,)), row, column, (n, m))  # type: ignore[attr-defined]
+        elements: Any = given
+        return from_coordinates(elements.reshape((n * m,)), row, column, (n, m))
     if not isinstance(given, tuple) or kind not in ("csr", "csc", "coo"):
         raise UnsupportedFunctionError(
             f"scipy.sparse: a {kind} matrix cannot be made of this with traced elements", fix=_FIX
         )
-    data: Any = arrayed(given[0])
+    data: Any = arrayed(parts[0])
     if kind == "coo":
-        row, column = (np.asarray(k, np.intp) for k in given[1])
+        row, column = (np.asarray(k, np.intp) for k in parts[1])
         size = shape or (int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
         return from_coordinates(data, row, column, size)
-    if len(given) == 2:
-        return _made("coo", given, shape)
-    index, starts = (np.asarray(k, np.intp) for k in given[1:])
+    if len(parts) == 2:
+        return _made("coo", parts, shape)
+    index, starts = (np.asarray(k, np.intp) for k in parts[1:])
     row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     across = int(index.max(initial=-1)) + 1
     if kind == "csr":
@@ -495,7 +502,25 @@ def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
     return Sparse(data, (index, starts, row), whole, turned=True)
 
 
-class AcceptsTraced(HasOperators):
+if TYPE_CHECKING:
+
+    class _Plain(HasOperators):
+        """The methods of SciPy's matrices that `AcceptsTraced` calls."""
+
+        def _matmul_dispatch(self, other: object) -> Any: ...
+        def _rmatmul_dispatch(self, other: object) -> Any: ...
+        def dot(self, other: object) -> Any: ...
+        def multiply(self, other: object) -> Any: ...
+        def __add__(self, other: object) -> Any: ...
+        def __radd__(self, other: object) -> Any: ...
+        def __sub__(self, other: object) -> Any: ...
+        def __rsub__(self, other: object) -> Any: ...
+
+else:
+    _Plain = HasOperators
+
+
+class AcceptsTraced(_Plain):
     """A SciPy matrix that also takes traced operands."""
 
     def __array_ufunc__(
@@ -519,37 +544,37 @@ class AcceptsTraced(HasOperators):
             )
         return super().__new__(cls)
 
-    def _matmul_dispatch(self, other: Operand) -> Any:
-        return of(self) @ other if holds_tracer(other) else super()._matmul_dispatch(other)  # type: ignore[misc]
+    def _matmul_dispatch(self, other: Given) -> Any:
+        return of(self) @ other if holds_tracer(other) else super()._matmul_dispatch(other)
 
-    def _rmatmul_dispatch(self, other: Operand) -> Any:
+    def _rmatmul_dispatch(self, other: Given) -> Any:
         if holds_tracer(other):
             return of(self).__rmatmul__(other)
-        return super()._rmatmul_dispatch(other)  # type: ignore[misc]
+        return super()._rmatmul_dispatch(other)
 
-    def dot(self, other: Operand) -> Any:
+    def dot(self, other: Given) -> Any:
         """Call SciPy's method; the operand may be traced."""
-        return of(self) @ other if holds_tracer(other) else super().dot(other)  # type: ignore[misc]
+        return of(self) @ other if holds_tracer(other) else super().dot(other)
 
-    def multiply(self, other: Operand) -> Any:
+    def multiply(self, other: Given) -> Any:
         """Call SciPy's method; a traced operand makes a `Sparse`."""
-        return of(self).multiply(other) if holds_tracer(other) else super().multiply(other)  # type: ignore[misc]
+        return of(self).multiply(other) if holds_tracer(other) else super().multiply(other)
 
-    def __add__(self, other: Operand) -> Any:
+    def __add__(self, other: Given) -> Any:
         if holds_tracer(other) or isinstance(other, Sparse):
             return of(self) + other
-        return super().__add__(other)  # type: ignore[misc]
+        return super().__add__(other)
 
-    def __radd__(self, other: Operand) -> Any:
-        return self + other if holds_tracer(other) else super().__radd__(other)  # type: ignore[misc]
+    def __radd__(self, other: Given) -> Any:
+        return self + other if holds_tracer(other) else super().__radd__(other)
 
-    def __sub__(self, other: Operand) -> Any:
+    def __sub__(self, other: Given) -> Any:
         if holds_tracer(other) or isinstance(other, Sparse):
             return of(self).__sub__(other)
-        return super().__sub__(other)  # type: ignore[misc]
+        return super().__sub__(other)
 
-    def __rsub__(self, other: Operand) -> Any:
-        return of(self).__rsub__(other) if holds_tracer(other) else super().__rsub__(other)  # type: ignore[misc]
+    def __rsub__(self, other: Given) -> Any:
+        return of(self).__rsub__(other) if holds_tracer(other) else super().__rsub__(other)
 
 
 def _boxed(operand: object) -> object:

@@ -9,6 +9,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -73,17 +74,41 @@ def _mahalanobis(x: Numbers, y: Numbers, VI: Numbers) -> Any:
     return _root(np.sum(np.matmul(d, VI) * d, axis=-1))
 
 
+def _euclidean(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
+    return _root(_squared(x - y, w))
+
+
+def _sqeuclidean(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
+    return _squared(x - y, w)
+
+
+def _cityblock(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
+    return _weighted(np.abs(x - y), w)
+
+
+def _seuclidean(x: Numbers, y: Numbers, V: Numbers) -> Any:
+    return _root(np.sum((x - y) ** 2 / V, axis=-1))
+
+
+def _correlation(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
+    return _cosine(x - _mean(x, w), y - _mean(y, w), w)
+
+
+def _braycurtis(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
+    return _weighted(np.abs(x - y), w) / _weighted(np.abs(x + y), w)
+
+
 _METRICS: dict[str, Metric] = {
-    "euclidean": lambda x, y, w=None: _root(_squared(x - y, w)),
-    "sqeuclidean": lambda x, y, w=None: _squared(x - y, w),
-    "cityblock": lambda x, y, w=None: _weighted(np.abs(x - y), w),
+    "euclidean": _euclidean,
+    "sqeuclidean": _sqeuclidean,
+    "cityblock": _cityblock,
     "chebyshev": _chebyshev,
     "minkowski": _minkowski,
-    "seuclidean": lambda x, y, V: _root(np.sum((x - y) ** 2 / V, axis=-1)),
+    "seuclidean": _seuclidean,
     "mahalanobis": _mahalanobis,
     "cosine": _cosine,
-    "correlation": lambda x, y, w=None: _cosine(x - _mean(x, w), y - _mean(y, w), w),
-    "braycurtis": lambda x, y, w=None: _weighted(np.abs(x - y), w) / _weighted(np.abs(x + y), w),
+    "correlation": _correlation,
+    "braycurtis": _braycurtis,
     "canberra": _canberra,
 }
 _ALIASES = {
@@ -115,7 +140,7 @@ def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric
         name = getattr(metric, "__name__", "")
         own = getattr(scipy.spatial.distance, name, None)
         if own is not metric or name not in _METRICS:
-            return lambda x, y: metric(x, y, **given)
+            return functools.partial(metric, **given)
         metric = name
     name = _ALIASES.get(str(metric).lower(), str(metric).lower())
     if name not in _METRICS:
@@ -127,7 +152,7 @@ def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric
         given = {**given, "V": np.var(np.concatenate(points), axis=0, ddof=1)}
     if name == "mahalanobis" and given.get("VI") is None:
         given = {**given, "VI": np.linalg.inv(np.cov(np.concatenate(points).T)).T}
-    return lambda x, y: _METRICS[name](x, y, **given)
+    return functools.partial(_METRICS[name], **given)
 
 
 def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
