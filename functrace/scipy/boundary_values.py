@@ -20,9 +20,12 @@ from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctio
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.interpolate.pieces import CubicHermiteSpline
-from functrace.scipy.kinds import Numbers
+from functrace.scipy.kinds import Numbers, where
 from functrace.scipy.solving import Function, SolverCall, named, plainly
 from functrace.tracing.binding import is_recording
+
+# NumPy's own types say nothing about `Any`.
+_pinv: Callable[[Any], Any] = np.linalg.pinv
 
 
 def solve_bvp(
@@ -73,7 +76,7 @@ def solve_bvp(
     rest = (tol, max_nodes, verbose, bc_tol)
     plain = (fun, bc, x, y, p, S, fun_jac, bc_jac, *rest)
     if not is_recording() and not holds_tracer([x, y, p, S]):
-        return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
+        return scipy.integrate.solve_bvp(*plain)
     if holds_tracer([x, S]):
         raise UnsupportedFunctionError(
             "scipy.integrate.solve_bvp: the mesh x, or S, is traced",
@@ -93,9 +96,9 @@ def solve_bvp(
     s = SolverCall(
         "scipy.integrate.solve_bvp", [guess.astype(kind), unknown.astype(kind)], [S, *rest]
     )
-    given = (lambda p: ()) if p is None else (lambda p: (p,))
-    right = named(fun, lambda x, y, p: arrayed(fun(x, y, *given(p))))
-    ends = named(bc, lambda a, b, p: arrayed(bc(a, b, *given(p))))
+    has_parameters = p is not None
+    right = named(fun, lambda x, y, p: arrayed(fun(x, y, p) if has_parameters else fun(x, y)))
+    ends = named(bc, lambda a, b, p: arrayed(bc(a, b, p) if has_parameters else bc(a, b)))
     first: Any
     first, parameters = s.operands
     s.function(
@@ -103,7 +106,7 @@ def solve_bvp(
     )  # to find captured values: SciPy calls them on other meshes
     s.function(ends, first[:, 0], first[:, -1], parameters)
     if not s.traced:
-        return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
+        return scipy.integrate.solve_bvp(*plain)
     if not s.is_concrete:
         raise ConcretizationError(
             "scipy.integrate.solve_bvp chooses its mesh by values, which are not known under jit "
@@ -152,13 +155,13 @@ def _with_singular_term(
     if S is None:
         return f
     matrix: Any = np.asarray(S)
-    limit = np.linalg.pinv(np.eye(n) - matrix)
+    limit = _pinv(np.eye(n) - matrix)
 
     def whole(x: Numbers, y: Numbers, p: Numbers) -> Any:
         found = f(x, y, p)
         at_start = x == start
         away = found + matrix @ y / np.where(at_start, 1.0, x - start)
-        return np.where(at_start, limit @ found, away)
+        return where(at_start, limit @ found, away)
 
     return whole
 

@@ -6,7 +6,7 @@ Layer: 9.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,27 @@ from functrace.api.differentiation.jacobians import jacfwd
 from functrace.errors import ArgumentError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
-from functrace.scipy.kinds import Found, Given, Numbers
+from functrace.scipy.kinds import Found, Given, Numbers, cholesky, where
 from functrace.scipy.minimizing import projected, start_of
-from functrace.scipy.solving import Function, Solution, SolverCall, SolverFunction, named
+from functrace.scipy.solving import (
+    Function,
+    Solution,
+    SolverCall,
+    SolverFunction,
+    named,
+    tupled,
+)
 from functrace.tracing.binding import is_recording
+
+# NumPy's own types say nothing about operands that may be traced values.
+_inverse: Callable[[Any], Any] = np.linalg.inv
+_solve: Callable[[Any, Any], Any] = np.linalg.solve
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 
-_LOSSES: dict[str, Function] = {
+_LOSSES: dict[str, Callable[[Any], Any]] = {
     "linear": lambda z: z,
-    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.where(z <= 1, 1.0, z)) - 1),
+    "huber": lambda z: where(z <= 1, z, 2 * np.sqrt(where(z <= 1, 1.0, z)) - 1),
     "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
     "cauchy": np.log1p,
     "arctan": np.arctan,
@@ -94,7 +105,7 @@ def least_squares(
         >>> np.round(ft.grad(lambda a: optimize.least_squares(lambda x: x - a, np.ones(1)).x[0])(4.0), 4)
         np.float64(1.0)
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = tupled(args)
     more = kwargs or {}
     options: dict[str, Any] = {
         "method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale,
@@ -174,7 +185,7 @@ def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
     """Return the solution with active limits set exactly, which interior methods only approach."""
     mask = raw.active_mask
     return (
-        np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x))
+        where(mask < 0, stop_gradient(lower), where(mask > 0, stop_gradient(upper), raw.x))
         if mask.any()
         else raw.x
     )
@@ -219,25 +230,31 @@ def leastsq(
         >>> np.round(ft.grad(lambda a: optimize.leastsq(lambda x: x - a, np.ones(1))[0][0])(4.0), 4)
         np.float64(1.0)
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = tupled(args)
     rest = (ftol, xtol, gtol, maxfev, epsfcn, factor, diag)
     if not is_recording() and not holds_tracer([x0, list(args)]):
         return scipy.optimize.leastsq(func, x0, args, Dfun, full_output, col_deriv, *rest)
     at = start_of(x0)
     s = SolverCall("scipy.optimize.leastsq", [at], [col_deriv, *rest])
     residuals = s.function(named(func, lambda x: np.reshape(arrayed(func(x, *args)), (-1,))), at)
-    s.function(jacfwd(residuals) if Dfun is None else lambda x: Dfun(x, *args), at)
-    turned = col_deriv and Dfun is not None
+    if Dfun is None:
+        s.function(jacfwd(residuals), at)
+    else:
+        s.function(lambda x: Dfun(x, *args), at)
+    by_columns = col_deriv and Dfun is not None
     if not s.traced:
         return scipy.optimize.leastsq(func, x0, args, Dfun, full_output, col_deriv, *rest)
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
         return scipy.optimize.leastsq(
-            functions[0], operands[0], (), functions[1], True, turned, *rest
+            functions[0], operands[0], (), functions[1], True, by_columns, *rest
         )
 
     def equations(x: Numbers) -> Any:
-        return grad(lambda x: 0.5 * np.sum(residuals(x) ** 2))(x)
+        def cost(x: Numbers) -> Any:
+            return 0.5 * np.sum(residuals(x) ** 2)
+
+        return grad(cost)(x)
 
     if not s.is_concrete:
         if full_output:
@@ -262,7 +279,7 @@ def leastsq(
     slope = jacfwd(residuals)(x)
     return (
         x,
-        None if spread is None else np.linalg.inv(slope.T @ slope),
+        None if spread is None else _inverse(slope.T @ slope),
         {**fields, "fvec": residuals(x)},
         s.message,
         status,
@@ -317,14 +334,13 @@ def curve_fit(
             full_output=full_output, nan_policy=nan_policy, **kwargs,
         )  # fmt: skip
 
-    data: list[Any] = list(xdata) if isinstance(xdata, list | tuple) else [xdata]
-    if not is_recording() and not holds_tracer([*data, ydata, p0, sigma]):
+    data: Operand = xdata
+    if not is_recording() and not holds_tracer([data, ydata, p0, sigma]):
         return scipys()
     count = len(inspect.signature(f).parameters) - 1 if p0 is None else shape_of(start_of(p0))[0]
     lower, upper, has_limits = _limits(bounds, count)
     at = start_of(_feasible(lower, upper) if p0 is None else p0)
-    listed: Any = xdata
-    x: Any = arrayed(listed) if isinstance(listed, list | tuple | float | int) else listed
+    x: Any = arrayed(data) if isinstance(data, list | tuple | float | int) else data
     y = np.reshape(_floats(ydata), (-1,))
     weights = None if sigma is None else _floats(sigma)
     s = SolverCall(
@@ -336,7 +352,7 @@ def curve_fit(
         if weights is None:
             return difference
         if weights.ndim == 2:
-            return np.linalg.solve(np.linalg.cholesky(weights), difference)
+            return _solve(cholesky(weights), difference)
         return difference / weights
 
     asked = s.function(named(f, residuals), at)
@@ -357,21 +373,23 @@ def curve_fit(
     size = shape_of(y)[0]
 
     def solve(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
-        given = (
-            {"jac": lambda _, *p: functions[1](np.asarray(p))}
-            if len(functions) > 1
-            else {"jac": jac}
-        )
+        def called(f: Function) -> Function:
+            return lambda *xs: f(np.asarray(xs[1:]))
+
+        given: Any = called(functions[1]) if len(functions) > 1 else jac
         limits = (operands[1], operands[2]) if has_limits else (-np.inf, np.inf)
         found = scipy.optimize.curve_fit(
-            lambda _, *p: functions[0](np.asarray(p)), np.zeros(size), np.zeros(size), operands[0],
+            called(functions[0]), np.zeros(size), np.zeros(size), operands[0],
             bounds=limits,
-            method=method, **given, **kwargs,
+            method=method, jac=given, **kwargs,
         )[0]  # fmt: skip
         return [found]
 
     def equations(p: Numbers) -> Any:
-        slope = grad(lambda p: 0.5 * np.sum(asked(p) ** 2))(p)
+        def cost(p: Numbers) -> Any:
+            return 0.5 * np.sum(asked(p) ** 2)
+
+        slope = grad(cost)(p)
         return projected(p, slope, lower, upper) if has_limits else slope
 
     known = s.is_concrete
@@ -383,11 +401,7 @@ def curve_fit(
 def _weighted(slope: Numbers, weights: Numbers) -> Any:
     if weights is None:
         return slope
-    return (
-        np.linalg.solve(np.linalg.cholesky(weights), slope)
-        if weights.ndim == 2
-        else slope / weights[:, None]
-    )
+    return _solve(cholesky(weights), slope) if weights.ndim == 2 else slope / weights[:, None]
 
 
 def _feasible(lower: Numbers, upper: Numbers) -> Any:
@@ -402,7 +416,7 @@ def _feasible(lower: Numbers, upper: Numbers) -> Any:
 
 def _covariance(asked: SolverFunction, p: Numbers, freedom: int, absolute: bool) -> Any:
     slope = jacfwd(asked)(p)
-    covariance = np.linalg.inv(slope.T @ slope)
+    covariance = _inverse(slope.T @ slope)
     if absolute:
         return covariance
     return covariance * (np.sum(asked(p) ** 2) / freedom) if freedom > 0 else covariance * np.inf

@@ -20,13 +20,12 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import ODEProblem, flow_of, odeint_values, real, solved, trajectory
-from functrace.scipy.solving import Solution, named, plainly
+from functrace.scipy.solving import Function, Solution, named, plainly, tupled
 from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
 
-Function = Callable[..., Any]
 _IVP = "scipy.integrate.solve_ivp"
 
 
@@ -166,7 +165,8 @@ def solve_ivp(
         rate = named(fun, lambda t, y: fun(t, y, *more))
     slope: Function | None = None
     if jac is not None:
-        slope = (lambda t, y: jac(t, y, *more)) if callable(jac) else lambda t, y: jac
+        called: Function = jac if callable(jac) else lambda *_: jac
+        slope = named(called, lambda t, y: called(t, y, *more))
     flow = flow_of(_IVP, rate, y, method, pairs, slope=slope)
     t0, t1 = (real(t) for t in t_span)
     ts = None if t_eval is None else real(t_eval)
@@ -184,9 +184,12 @@ def solve_ivp(
 
 def _closes(events: Given, y: Numbers, args: tuple[Any, ...]) -> bool:
     """Return True if an event depends on a traced value."""
-    listed = _listed(events)
+
+    def with_args(event: Function) -> Callable[[Any, Any], Any]:
+        return lambda t, y: event(t, y, *args)
+
     return any(
-        closure_convert(lambda t, y, e=e: e(t, y, *args), np.float64(0.0), y)[1] for e in listed
+        closure_convert(with_args(event), np.float64(0.0), y)[1] for event in _listed(events)
     )
 
 
@@ -275,17 +278,16 @@ def _at_once(
     def at(ts: Numbers) -> Any:
         return adjoint(ts, raw.sol(plain(ts)).T) if steps is None else steps(ts)
 
-    times, values = [], []
+    times: list[Any] = []
+    values: list[Any] = []
     for event, found in zip(listed, raw.t_events or [], strict=True):
         each = [_event_time(event, args, at, t) for t in found]
         times.append(np.stack(each) if each else np.asarray(found))
         values.append(at(times[-1]) if each else np.zeros((0,)))
     end = t1
     if ended:
-        end = max(
-            (t for group in times for t in group),
-            key=lambda t: float(plain(t)) * (1 if t1_is_later(t0, t1) else -1),
-        )
+        reached: list[Any] = [t for group in times for t in group]
+        end = (max if t1_is_later(t0, t1) else min)(reached, key=lambda t: float(plain(t)))
     if ts is not None:
         at_times = ts[: len(raw.t)]
     else:
@@ -336,14 +338,13 @@ def _event_time(event: Function, args: tuple[Any, ...], at: Function, t: Numbers
             as_value(arrayed(event(t, at(np.reshape(t, (1,)))[0], *args)), "an event"), ()
         )
 
-    return root_of(
-        equation,
-        np.float64(t),
-        lambda f, t: t,
-        lambda g, y: y / g(np.float64(1.0)),
-        False,
-        at_solution=True,
-    )
+    def unchanged(f: Function, t: Numbers) -> Any:
+        return t
+
+    def divided(slope: Function, y: Numbers) -> Any:
+        return y / slope(np.float64(1.0))
+
+    return root_of(equation, np.float64(t), unchanged, divided, False, at_solution=True)
 
 
 # -- odeint ----------------------------------------------------------------------------------------
@@ -404,18 +405,21 @@ def odeint(
     if not is_recording():
         return scipys()
     what = "scipy.integrate.odeint"
-    more = args if isinstance(args, tuple) else (args,)
+    more = tupled(args)
     y, ts = _state(y0, what), np.reshape(real(t), (-1,))
-    order: Function = (lambda f: f) if tfirst else (lambda f: lambda t, y, *rest: f(y, t, *rest))
-    rate = named(func, lambda t, y: order(func)(t, y, *more))
-    turned = None if Dfun is None else order(Dfun)
 
-    def by_rows(t: Numbers, y: Numbers) -> Any:
-        assert turned is not None
-        found = arrayed(turned(t, y, *more))
-        return np.swapaxes(found, 0, 1) if col_deriv else found
+    def called(f: Function, t: Numbers, y: Numbers) -> Any:
+        return f(t, y, *more) if tfirst else f(y, t, *more)
 
-    slope = None if turned is None else by_rows
+    def by_rows(jac: Function) -> Function:
+        def slope(t: Numbers, y: Numbers) -> Any:
+            found = arrayed(called(jac, t, y))
+            return np.swapaxes(found, 0, 1) if col_deriv else found
+
+        return slope
+
+    rate = named(func, lambda t, y: called(func, t, y))
+    slope = None if Dfun is None else by_rows(Dfun)
     pairs = _fixed({name: value for name, value in plain_options.items() if value is not None})
     flow = flow_of(what, rate, y, "odeint", pairs, slope=slope)
     if not any(isinstance(x, Tracer) for x in (*flow.captured, y, ts)):
@@ -431,7 +435,10 @@ def odeint(
         values = odeint_values(flow, known[:count], known[-1], known[-2])
     else:
         result = ShapeDtype((shape_of(ts)[0], shape_of(y)[0]), y.dtype)
-        run = lambda *xs: [odeint_values(flow, xs[:count], xs[-1], xs[-2])]  # noqa: E731
+
+        def run(*xs: Numbers) -> list[Any]:
+            return [odeint_values(flow, xs[:count], xs[-1], xs[-2])]
+
         (values,) = called_later(
             what, run, (flow._replace(captured=[]).key, result), operands, [result]
         )

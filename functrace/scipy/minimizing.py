@@ -20,8 +20,15 @@ from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
-from functrace.scipy.kinds import Found, Given, Numbers
-from functrace.scipy.solving import Function, Solution, SolverCall, SolverFunction, named
+from functrace.scipy.kinds import Found, Given, Numbers, where
+from functrace.scipy.solving import (
+    Function,
+    Solution,
+    SolverCall,
+    SolverFunction,
+    named,
+    tupled,
+)
 from functrace.tracing.binding import is_recording
 
 _WITH_GRADIENT = frozenset(
@@ -125,7 +132,7 @@ def minimize(
         SciPy's, and for a derivative the Hessian (``n`` forward derivatives of the gradient) and
         one solve with it.
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = tupled(args)
     if not is_recording() and not holds_tracer([x0, list(args)]):
         return scipy.optimize.minimize(
             fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options
@@ -201,7 +208,7 @@ def minimize(
     def equations(both: Sequence[Any]) -> Any:
         x, forces = both
         slope = grad(objective)(x)
-        rest = []
+        rest: list[Any] = []
         for f, force, part_lower, part_upper in zip(
             held, forces, sides[::2], sides[1::2], strict=True
         ):
@@ -294,10 +301,10 @@ class _Constraint(NamedTuple):
             plain values.
     """
 
-    f: Function
+    f: Callable[[Any], Any]
     lower: Any
     upper: Any
-    scipys: Callable[..., Any]
+    scipys: Callable[[Function, Function, Any, Any], Any]
 
 
 def _listed(constraints: Given) -> list[Any]:
@@ -311,30 +318,34 @@ def _constraint(given: Given) -> _Constraint:
     if isinstance(given, scipy.optimize.LinearConstraint):
         dense: Any = given.A
         matrix = dense.toarray() if hasattr(dense, "toarray") else np.atleast_2d(dense)
-        return _Constraint(
-            lambda x: matrix @ x,
-            _floats(given.lb),
-            _floats(given.ub),
-            lambda f, slope, lower, upper: given,
-        )
+
+        def unchanged(f: Function, slope: Function, lower: Numbers, upper: Numbers) -> Any:
+            return given
+
+        def product(x: Numbers) -> Any:
+            return matrix @ x
+
+        return _Constraint(product, _floats(given.lb), _floats(given.ub), unchanged)
     if isinstance(given, scipy.optimize.NonlinearConstraint):
         keep = given.keep_feasible
-        return _Constraint(
-            lambda x: np.reshape(arrayed(given.fun(x)), (-1,)),
-            _floats(given.lb),
-            _floats(given.ub),
-            lambda f, slope, lower, upper: scipy.optimize.NonlinearConstraint(
-                f, lower, upper, slope, keep_feasible=keep
-            ),
-        )
+
+        def value(x: Numbers) -> Any:
+            return np.reshape(arrayed(given.fun(x)), (-1,))
+
+        def nonlinear(f: Function, slope: Function, lower: Numbers, upper: Numbers) -> Any:
+            return scipy.optimize.NonlinearConstraint(f, lower, upper, slope, keep_feasible=keep)
+
+        return _Constraint(value, _floats(given.lb), _floats(given.ub), nonlinear)
     args, kind, f = given.get("args", ()), given["type"].lower(), given["fun"]
-    upper = 0.0 if kind == "eq" else np.inf
-    return _Constraint(
-        lambda x: np.reshape(arrayed(f(x, *args)), (-1,)),
-        np.float64(0.0),
-        np.float64(upper),
-        lambda f, slope, lower, upper: {"type": kind, "fun": f, "jac": slope},
-    )
+    largest = 0.0 if kind == "eq" else np.inf
+
+    def with_args(x: Numbers) -> Any:
+        return np.reshape(arrayed(f(x, *args)), (-1,))
+
+    def as_dict(f: Function, slope: Function, lower: Numbers, upper: Numbers) -> Any:
+        return {"type": kind, "fun": f, "jac": slope}
+
+    return _Constraint(with_args, np.float64(0.0), np.float64(largest), as_dict)
 
 
 def _multipliers(
@@ -353,7 +364,10 @@ def _multipliers(
         [*slopes, np.eye(len(x))],
         [*sides, limits],
     )  # limits have multipliers, too
-    columns, places, least, most = [], [], [], []
+    columns: list[Any] = []
+    places: list[tuple[int, Any]] = []
+    least: list[float] = []
+    most: list[float] = []
     for k, (value, slope, (lower, upper)) in enumerate(zip(values, slopes, sides, strict=True)):
         at_lower, at_upper = (
             _is_near(value, np.broadcast_to(side, value.shape)) for side in (lower, upper)
@@ -405,7 +419,7 @@ def minimize_scalar(
         >>> np.round(ft.grad(lambda a: optimize.minimize_scalar(lambda x: (x - a) ** 2).x)(4.0), 4)
         np.float64(1.0)
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = tupled(args)
     plain = (fun, bracket, bounds, args, method, tol, options)
     if not is_recording():
         return scipy.optimize.minimize_scalar(*plain)
@@ -449,4 +463,4 @@ def projected_near(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers
     near = 1e-4 * (upper - lower)
     is_lower = (x - lower < near) & (gradient > near)
     is_upper = (upper - x < near) & (gradient < -near)
-    return np.where(is_lower, x - lower, np.where(is_upper, x - upper, gradient))
+    return where(is_lower, x - lower, where(is_upper, x - upper, gradient))

@@ -88,7 +88,13 @@ class ODEProblem(NamedTuple):
         def f(t: Numbers, y: Numbers) -> Any:
             return run([np.float64(t), y, *captured])[0]
 
-        return f, None if slope is None else lambda t, y: slope([np.float64(t), y, *captured])[0]
+        if slope is None:
+            return f, None
+
+        def by_y(t: Numbers, y: Numbers) -> Any:
+            return slope([np.float64(t), y, *captured])[0]
+
+        return f, by_y
 
 
 def flow_of(
@@ -135,16 +141,18 @@ def flow_of(
     if slope is not None:
         captured = made.captured
         whole = Operands((np.float64(0.0), y, *captured), {}).without_values()
-        found = stage(lambda t, y, *_: arrayed(slope(t, y)), whole, f"{what}: jac", "jac")
+
+        def by_arguments(t: Numbers, y: Numbers, *_: Numbers) -> Any:
+            return arrayed(slope(t, y))
+
+        def with_slope(t: Numbers, y: Numbers) -> tuple[Any, Any]:
+            return right(t, y), arrayed(slope(t, y))
+
+        found = stage(by_arguments, whole, f"{what}: jac", "jac")
         if not any(isinstance(value, Tracer) for value in found.captured):
             by_y = _with_constants(found)
         else:  # captured values may differ: both functions take all of them
-            both = stage(
-                lambda t, y: (right(t, y), arrayed(slope(t, y))),
-                operands,
-                f"{what} of {name}",
-                name,
-            )
+            both = stage(with_slope, operands, f"{what} of {name}", name)
             ids = both.program.output_ids
             programs = [
                 restrict(both.program, both.program.input_ids, [i], keep=True).program for i in ids
@@ -156,7 +164,7 @@ def flow_of(
 def beside(flow: ODEProblem, f: Function, y: Numbers) -> ODEProblem:
     """Return a right-hand side for derivatives, of a longer state, with a flow's tolerances."""
     size, own = shape_of(y)[0], flow.program.avals[flow.program.input_ids[1]].shape[0]
-    options = []
+    options: list[tuple[str, Any]] = []
     for name, value in flow.options:
         if name in (
             "first_step",
@@ -175,7 +183,14 @@ def beside(flow: ODEProblem, f: Function, y: Numbers) -> ODEProblem:
     made = flow_of(flow.what, f, y, flow.method, options)
     if flow.method in IMPLICIT or flow.method == "odeint":
         whole = Operands((np.float64(0.0), y, *made.captured), {}).without_values()
-        slope = lambda t, y, *captured: jacfwd(lambda y: made(t, y, captured))(y)  # noqa: E731
+        rate = made
+
+        def slope(t: Numbers, y: Numbers, *captured: Numbers) -> Any:
+            def at(y: Numbers) -> Any:
+                return rate(t, y, captured)
+
+            return jacfwd(at)(y)
+
         made = made._replace(slope=_with_constants(stage(slope, whole, f"{flow.what}: jac", "jac")))
     return made
 
@@ -270,7 +285,11 @@ def trajectory(
         if all(x is not None for x in known):
             values = _values(flow, known[:count], *known[count:])
         else:
-            run = lambda *xs: [_values(flow, xs[:count], *xs[count:])]  # noqa: E731
+
+            def run(*xs: Numbers) -> list[Any]:
+                t0, y0, ts = xs[count:]
+                return [_values(flow, xs[:count], t0, y0, ts)]
+
             (values,) = called_later(flow.what, run, (flow.key, result), operands, [result])
     held = flow._replace(captured=[])
 
@@ -327,7 +346,11 @@ def _pushed(
     found = trajectory(beside(flow, f, start), t0, start, ts)
     if ts_dot is None or not shape_of(ts)[0]:
         return found[:, size:]
-    return found[:, size:] + vmap(lambda t, y, t_dot: flow(t, y) * t_dot)(ts, ys, ts_dot)
+
+    def by_time(t: Numbers, y: Numbers, t_dot: Numbers) -> Any:
+        return flow(t, y) * t_dot
+
+    return found[:, size:] + vmap(by_time)(ts, ys, ts_dot)
 
 
 def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -> list[Any]:
@@ -356,9 +379,10 @@ def _pulled(
     ends = [2 * size + int(n) for n in np.cumsum([0, *sizes])]
 
     def cotangents_of_rate(t: Numbers, y: Numbers, a: Numbers) -> tuple[Any, Any, Any]:
-        value, pull = vjp(
-            lambda y, *chosen: flow(t, y, _with(flow.captured, moving, chosen)), y, *chosen
-        )
+        def rate(y: Numbers, *chosen: Numbers) -> Any:
+            return flow(t, y, _with(flow.captured, moving, chosen))
+
+        value, pull = vjp(rate, y, *chosen)
         by_y, *by_chosen = pull(a)
         return value, by_y, [np.reshape(x, (-1,)).astype(dtype) for x in by_chosen]
 

@@ -9,8 +9,9 @@ Layer: 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.integrate
@@ -26,15 +27,14 @@ from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
-from functrace.scipy.kinds import Given, Numbers
+from functrace.scipy.kinds import Given, Numbers, where
 from functrace.scipy.odes import real
+from functrace.scipy.solving import AnyFunction, Function, named, tupled
 from functrace.tracing.binding import is_recording
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
 from functrace.transforms import is_differentiable
-
-Function = Callable[..., Any]
 
 
 class Integrand(NamedTuple):
@@ -64,7 +64,11 @@ class Integrand(NamedTuple):
     def plain(self, captured: Sequence[Any]) -> Function:
         """Return it as a function of a plain number."""
         run = Runner(self.program)
-        return lambda x: run([np.float64(x), *captured])[0]
+
+        def value(x: Numbers) -> Any:
+            return run([np.float64(x), *captured])[0]
+
+        return value
 
 
 def _integrand(what: str, f: Function, options: Sequence[tuple[str, Any]]) -> Integrand:
@@ -99,7 +103,10 @@ def _integral(
     if all(x is not None for x in known):
         found = [run(f.plain(known[:count]), known[-2], known[-1], dict(f.options))]
     else:
-        later = lambda *xs: [run(f.plain(xs[:count]), xs[-2], xs[-1], dict(f.options))]  # noqa: E731
+
+        def later(*xs: Numbers) -> list[Any]:
+            return [run(f.plain(xs[:count]), xs[-2], xs[-1], dict(f.options))]
+
         found = called_later(f.what, later, whole, operands, [f.aval])
     held = f._replace(captured=[])
     moving = [k for k, x in enumerate(f.captured) if is_differentiable(aval_of(x))]
@@ -132,7 +139,7 @@ def _integral(
             dtype = np.result_type(np.float64, *[x.dtype for x in chosen])
 
             def slopes(x: Numbers) -> Any:
-                _, back = vjp(lambda *chosen: at(x, *chosen), *chosen)
+                _, back = vjp(functools.partial(at, x), *chosen)
                 return np.concatenate(
                     [np.reshape(ct, (-1,)).astype(dtype) for ct in back(cotangents[0])]
                 )
@@ -156,7 +163,10 @@ def _integral(
             if dot is not None:
                 terms.append(_at_end(lambda x: at(x, *chosen), limit) * (sign * dot))
         if active:
-            change = lambda x: jvp(lambda *chosen: at(x, *chosen), chosen, dots)[1]  # noqa: E731
+
+            def change(x: Numbers) -> Any:
+                return jvp(functools.partial(at, x), chosen, dots)[1]
+
             terms.append(_integral(_integrand(f.what, change, f.options), given[-2], given[-1]))
         total = terms[0]
         for term in terms[1:]:
@@ -166,10 +176,10 @@ def _integral(
     return attached("integral", found, operands, whole, pull, push)[0]
 
 
-def _at_end(f: Function, x: Numbers) -> Any:
+def _at_end(f: AnyFunction, x: Numbers) -> Any:
     """Return a function at a limit; 0 at an infinite one, which is constant."""
-    finite = np.isfinite(x)
-    return np.where(finite, f(np.where(finite, x, 0.5)), 0.0)
+    finite, called = np.isfinite(x), cast("Function", f)
+    return where(finite, called(where(finite, x, 0.5)), 0.0)
 
 
 def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -> Any:
@@ -229,14 +239,16 @@ def quad(
     if not is_recording():
         return scipys()
     what = "scipy.integrate.quad"
-    more = args if isinstance(args, tuple) else (args,)
-    factor: Function = {
-        None: lambda x: 1.0,
-        "cos": lambda x: np.cos(wvar * x),
-        "sin": lambda x: np.sin(wvar * x),
-    }.get(weight, lambda x: 1.0)
-    value: Function = lambda x: func(x, *more) if weight is None else func(x, *more) * factor(x)  # noqa: E731
-    value.__name__ = getattr(func, "__name__", type(func).__name__)
+    more = tupled(args)
+
+    def weighted(x: Numbers) -> Any:
+        found = func(x, *more)
+        if weight is None:
+            return found
+        angle = wvar * x
+        return found * (np.cos(angle) if weight == "cos" else np.sin(angle))
+
+    value = named(func, weighted if weight in ("cos", "sin") else lambda x: func(x, *more))
     vector = (
         ("epsabs", epsabs),
         ("epsrel", epsrel),
@@ -320,8 +332,7 @@ def quad_vec(
     if not is_recording():
         return scipys()
     what = "scipy.integrate.quad_vec"
-    value: Function = lambda x: f(x, *args)  # noqa: E731
-    value.__name__ = getattr(f, "__name__", type(f).__name__)
+    value = named(f, lambda x: f(x, *args))
     made = _integrand(what, value, list(options.items()))
     low, high = real(a), real(b)
     traced = [x for x in (*made.captured, low, high) if isinstance(x, Tracer)]

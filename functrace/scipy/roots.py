@@ -16,17 +16,19 @@ from functrace.api.differentiation.jacobians import jacfwd
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
-from functrace.scipy.kinds import Found, Given
+from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.minimizing import start_of
-from functrace.scipy.solving import Function, Solution, SolverCall, SolverFunction, named
+from functrace.scipy.solving import (
+    Function,
+    Solution,
+    SolverCall,
+    SolverFunction,
+    named,
+    tupled,
+)
 from functrace.tracing.binding import is_recording
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
-
-
-def tupled(args: Given) -> tuple[Any, ...]:
-    """Return extra arguments as a tuple: SciPy accepts a single one."""
-    return args if isinstance(args, tuple) else (args,)
 
 
 def root(
@@ -72,7 +74,7 @@ def root(
     f = s.function(named(fun, lambda x: _vector(fun(x, *args)[0] if both else fun(x, *args))), at)
     slope: SolverFunction | None = None
     if both or callable(jac):
-        slope = s.function((lambda x: fun(x, *args)[1]) if both else (lambda x: jac(x, *args)), at)
+        slope = s.function(lambda x: fun(x, *args)[1] if both else jac(x, *args), at)
     elif method in ("hybr", "lm") and jac in (None, False):
         slope = s.function(jacfwd(f), at)
     if not s.traced:
@@ -85,9 +87,12 @@ def root(
         )
 
     square = f.staged.out_avals[0].shape == shape_of(at)
-    equations = (
-        f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)
-    )  # "lm" accepts more equations than unknowns
+
+    def cost(x: Numbers) -> Any:
+        return np.sum(f(x) ** 2) / 2
+
+    # "lm" accepts more equations than unknowns
+    equations: Callable[[Any], Any] = f if square else grad(cost)
     if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.success), str(raw.message)
@@ -170,7 +175,10 @@ def fsolve(
     rest = (xtol, maxfev, band, epsfcn, factor, diag)
     s = SolverCall("scipy.optimize.fsolve", [at], [col_deriv, fprime, *rest])
     f = s.function(named(func, lambda x: _vector(func(x, *args))), at)
-    s.function(jacfwd(f) if fprime is None else (lambda x: fprime(x, *args)), at)
+    if fprime is None:
+        s.function(jacfwd(f), at)
+    else:
+        s.function(lambda x: fprime(x, *args), at)
     if not s.traced:
         return scipy.optimize.fsolve(*plain)
     by_column = col_deriv if fprime is not None else False
@@ -217,9 +225,13 @@ def _scalar_solving(
     example = s.operands[0] if starts else np.float64(0.0)
     asked = s.function(named(f, lambda x: _number(f(x, *args))), example)
     there = [h is not None for h in helpers]
+
+    def with_args(helper: Function) -> Callable[[Any], Any]:
+        return lambda x: _number(helper(x, *args))
+
     for helper in helpers:
         if helper is not None:
-            s.function(lambda x, helper=helper: _number(helper(x, *args)), example)
+            s.function(with_args(helper), example)
     return s, asked, there
 
 
@@ -267,24 +279,28 @@ def root_scalar(
     plain = (f, args, method, bracket, fprime, fprime2, x0, x1, xtol, rtol, maxiter, options)
     if not is_recording():
         return scipy.optimize.root_scalar(*plain)
-    starts = [*([] if bracket is None else bracket), *[x for x in (x0, x1) if x is not None]]
+    starts: list[Operand] = [] if bracket is None else list(bracket)
+    starts += [x for x in (x0, x1) if x is not None]
     first, second = callable(fprime), callable(fprime2)
     several = int(bool(fprime) and not first) + int(
         bool(fprime2) and not second
     )  # f returns its derivatives, too
-    alone: Function = (lambda x, *rest: f(x, *rest)[0]) if several else f
+
+    def alone(x: Numbers, *rest: Numbers) -> Any:
+        return f(x, *rest)[0] if several else f(x, *rest)
+
     what = "scipy.optimize.root_scalar"
     static = [method, several, xtol, rtol, maxiter, options, len(starts), fprime, fprime2]
     s, asked, _ = _scalar_solving(what, named(f, alone), args, starts, static)
     if not s.traced:
         return scipy.optimize.root_scalar(*plain)
-    slopes: list[Function]
+    slopes: list[Callable[[Any], Any]] = []
     if several:
-        slopes = [lambda x: f(x, *args)[1], lambda x: f(x, *args)[2]][
-            : 2 if fprime2 and not second else 1
-        ]
-    else:
-        slopes = [lambda x: fprime(x, *args)] if first else []
+        slopes.append(lambda x: f(x, *args)[1])
+        if fprime2 and not second:
+            slopes.append(lambda x: f(x, *args)[2])
+    elif first:
+        slopes.append(lambda x: fprime(x, *args))
     if method == "newton" and not slopes:
         slopes = [grad(asked)]
     if second:
@@ -537,6 +553,9 @@ def fixed_point(
             )[()]
         ]
 
+    def equations(x: Numbers) -> Any:
+        return f(x) - x
+
     known = s.is_concrete
     (x,) = s.at_once(solve) if known else s.run(solve, [aval])
-    return s.defined(x, lambda x: f(x) - x, at_solution=known)
+    return s.defined(x, equations, at_solution=known)

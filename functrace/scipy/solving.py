@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -35,8 +35,21 @@ from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
 from functrace.tree import flatten, unflatten
+from functrace.typing import Array
 
-Function = Callable[..., Any]
+Function: TypeAlias = Callable[..., Any]
+"""A function that is called, with any arguments."""
+
+if TYPE_CHECKING:
+    from functrace import typing
+
+    AnyFunction: TypeAlias = typing.Function[Any]
+else:
+    AnyFunction = Function
+"""A function that is passed on, of any number of parameters: a checker gives those of a lambda
+types."""
+Solve: TypeAlias = Callable[[Sequence[Any], Sequence[Function]], Any]
+"""A call of a solver, on operands and functions of plain values."""
 
 NEAR, CLOSE = 1e-2, 1e-6
 """Maximum length of Newton's next step from a solution, relative to it, if the solver reports
@@ -54,8 +67,9 @@ class SolverFunction:
         examples: example arguments.
     """
 
-    def __init__(self, what: str, f: Function, examples: Sequence[Any]) -> None:
-        self.what, self.f = what, f
+    def __init__(self, what: str, f: AnyFunction, examples: Sequence[Any]) -> None:
+        self.what = what
+        self.f: Function = f
         leaves = tuple([np.asarray(x)[()] if not isinstance(x, Tracer) else x for x in examples])
         operands = Operands(leaves, {})
         self.staged: StagedFunction
@@ -106,7 +120,7 @@ class SolverFunction:
         return plain
 
 
-def _as(x: Numbers, aval: ShapeDtype) -> Any:
+def _as(x: Array | np.generic, aval: ShapeDtype) -> Any:
     """Cast an argument to a program's aval."""
     x = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     if isinstance(x, np.ndarray) and not x.ndim:
@@ -114,21 +128,29 @@ def _as(x: Numbers, aval: ShapeDtype) -> Any:
     return x if shape_of(x) == aval.shape else np.reshape(x, aval.shape)
 
 
-def plainly(what: str, f: Function, *xs: Numbers) -> Any:
+def plainly(what: str, f: AnyFunction, *xs: Numbers) -> Any:
     """Call a function on plain arrays; return the concrete values of its results and captures."""
+    called: Function = f
     with ArrayRecording(what, scope=BODY):
-        leaves, tree = flatten(f(*xs))
-        values = [leaf.ft_concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves]
+        leaves, tree = flatten(called(*xs))
+        values: list[Array | np.generic] = [
+            leaf.ft_concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves
+        ]
         return unflatten(
             tree, [np.array(x)[()] if isinstance(x, np.ndarray) else x for x in values]
         )
+
+
+def tupled(args: object) -> tuple[Any, ...]:
+    """Return extra arguments as a tuple: SciPy accepts a single one."""
+    return cast("tuple[Any, ...]", args) if isinstance(args, tuple) else (args,)
 
 
 def _name(f: Function) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
 
 
-def named(f: Function, made: Function) -> Function:
+def named(f: AnyFunction, made: AnyFunction) -> Function:
     """Give a wrapper the name of the user's function."""
     made.__name__ = _name(f)
     return made
@@ -151,7 +173,7 @@ class SolverCall:
         self.ok: Any = True
         self.message = ""
 
-    def function(self, f: Function, *examples: Numbers) -> SolverFunction:
+    def function(self, f: AnyFunction, *examples: Numbers) -> SolverFunction:
         """Record a function that the solver will call, on examples of its arguments."""
         self.functions.append(SolverFunction(self.what, f, examples))
         return self.functions[-1]
@@ -174,18 +196,18 @@ class SolverCall:
     def _given(self, values: Sequence[Any]) -> tuple[list[Any], list[Function]]:
         """Return operands and functions, for plain values of all inputs."""
         at = len(self.operands)
-        functions = []
+        functions: list[Function] = []
         for f in self.functions:
             functions.append(f.on(values[at : at + len(f.captured)]))
             at += len(f.captured)
         return list(values[: len(self.operands)]), functions
 
-    def at_once(self, solve: Function) -> Any:
+    def at_once(self, solve: Solve) -> Any:
         """Run the solver on concrete values; ``solve(operands, functions)``."""
         operands, functions = self._given([_plain(value) for value in self.values])
         return solve(operands, functions)
 
-    def run(self, solve: Function, results: Sequence[ShapeDtype]) -> list[Any]:
+    def run(self, solve: Solve, results: Sequence[ShapeDtype]) -> list[Any]:
         """Run the solver when the program runs; ``solve(operands, functions)`` returns arrays.
 
         The results have no derivative.
@@ -203,7 +225,7 @@ class SolverCall:
     def defined(
         self,
         solution: Numbers,
-        equations: Function,
+        equations: Callable[[Any], Any],
         *,
         at_solution: bool,
         elementwise: bool = False,
@@ -220,6 +242,9 @@ class SolverCall:
         off = equations(solution)
         near = np.where(self.ok, NEAR, CLOSE) * (1.0 + np.max(np.abs(solution), initial=0.0))
 
+        def unchanged(f: Function, x: Numbers) -> Any:
+            return x
+
         def solve(push: Function, right: Numbers) -> Any:
             way = _by_element if elementwise else _dense
             step = way(push, off)
@@ -227,7 +252,7 @@ class SolverCall:
                 way(push, right), np.max(np.abs(step), initial=0.0) <= near, *self.refusal
             )
 
-        return root_of(equations, solution, lambda f, x: x, solve, False, at_solution=at_solution)
+        return root_of(equations, solution, unchanged, solve, False, at_solution=at_solution)
 
     @property
     def refusal(self) -> tuple[str, str]:
