@@ -8,6 +8,7 @@ Layer: 8.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from functrace.random.arguments import (
 from functrace.random.discrete import rademacher
 from functrace.random.keys import one_key, split
 from functrace.typing import Array
+
+_where: Callable[[Any, Any, Any], Any] = np.where  # whose own type says nothing about `Any`
 
 
 def uniform(
@@ -495,11 +498,10 @@ def triangular(
     drawn = sample(random_uniform_p, one_key(key, "triangular"), shape, dtype)
     width = high - low
     is_low = drawn * width < top - low
-    area = np.where(is_low, drawn * width * (top - low), (1.0 - drawn) * width * (high - top))
-    distance = np.sqrt(np.where(area > 0, area, 1.0)) * (
-        area > 0
-    )  # the root has no derivative at 0
-    return shaped(np.where(is_low, low + distance, high - distance)[()], shape)
+    area = _where(is_low, drawn * width * (top - low), (1.0 - drawn) * width * (high - top))
+    # The root has no derivative at 0.
+    distance = np.sqrt(_where(area > 0, area, 1.0)) * (area > 0)
+    return shaped(_where(is_low, low + distance, high - distance)[()], shape)
 
 
 def _at_most_double(dtype: DtypeLike, name: str) -> np.dtype[Any]:
@@ -558,12 +560,12 @@ def truncated_normal(
     # Compute in the lower tail, where log-probabilities keep precision; mirror intervals in the
     # upper tail.
     is_mirrored = first > 0
-    low, high = np.where(is_mirrored, -last, first), np.where(is_mirrored, -first, last)
+    low, high = _where(is_mirrored, -last, first), _where(is_mirrored, -first, last)
     has_end = low > -np.inf
-    least = np.where(has_end, special.log_ndtr(np.where(has_end, low, 0.0)), -np.inf)
+    least = _where(has_end, special.log_ndtr(_where(has_end, low, 0.0)), -np.inf)
     most = special.log_ndtr(high)
     found = special.ndtri_exp(most + np.log(drawn + (1.0 - drawn) * np.exp(least - most)))
-    return np.clip(np.where(is_mirrored, -found, found), first, last)[()]
+    return np.clip(_where(is_mirrored, -found, found), first, last)[()]
 
 
 def wald(

@@ -10,7 +10,7 @@ Layer: 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -396,7 +396,8 @@ def _places(key: Arrayed, weights: Arrayed, shape: Shape) -> Any:
     total = np.cumsum(weights, axis=-1)
     drawn = sample(random_uniform_p, key, shape, FLOAT) * total[..., -1]
     if len(shape_of(total)) == 1:
-        return np.searchsorted(total, drawn, side="right")
+        places: Callable[..., Any] = np.searchsorted
+        return places(total, drawn, side="right")
     return np.sum(~(drawn[..., None] < total), axis=-1)
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Integer, UInt64
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import aval_of
-from functrace.numpy.protocol.operands import Arrayed, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.ops.random import fold_key_p, sample, seed_key_p, split_key_p
 from functrace.ops.shaping import convert
 from functrace.random.arguments import X, sizes
@@ -23,10 +23,11 @@ from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 _WORDS = np.dtype(np.uint64)
+_ARRAYS: tuple[type[Any], ...] = (Tracer, np.ndarray)
 _MAKE = "make one of a seed, key = functrace.random.key(0), and pass it first"
 
 
-def one_key(key: Arrayed, name: str) -> Any:
+def one_key(key: Any, name: str) -> Any:
     """Check and return one key.
 
     Args:
@@ -37,7 +38,7 @@ def one_key(key: Arrayed, name: str) -> Any:
         DtypeError: if it is not an array of uint64.
         ShapeError: if it is several keys, or not two words.
     """
-    if not isinstance(key, Tracer | np.ndarray):
+    if not isinstance(key, _ARRAYS):
         shown = (
             repr(key) if key is None or isinstance(key, int | float) else f"a {type(key).__name__}"
         )

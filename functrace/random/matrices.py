@@ -5,7 +5,8 @@ Layer: 8.
 
 from __future__ import annotations
 
-from typing import Literal, SupportsIndex
+from collections.abc import Callable
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 from jaxtyping import UInt64
@@ -28,6 +29,8 @@ from functrace.random.arguments import (
 from functrace.random.continuous import normal
 from functrace.random.keys import one_key
 from functrace.typing import Array
+
+_cholesky: Callable[[Any], Any] = np.linalg.cholesky  # whose own type says nothing about `Any`
 
 
 def multivariate_normal(
@@ -81,7 +84,7 @@ def multivariate_normal(
     stack = joint_shape(name, shape, shape_of(middle)[:-1], shape_of(matrix)[:-2])
     drawn = normal(one_key(key, name), (*stack, *shape_of(middle)[-1:]), dtype)
     if method == "cholesky":
-        factor = np.linalg.cholesky(matrix)
+        factor = _cholesky(matrix)
     elif method == "eigh":
         values, vectors = np.linalg.eigh(matrix)
         factor = vectors * np.sqrt(values)[..., None, :]

@@ -108,8 +108,9 @@ class _EvaluatedProgram:
     def step(self, k: int) -> None:
         """Evaluate an operation."""
         primitive, operands, params = self.program.ops[k]
-        result = primitive.eval(*map(self.operand, operands), *params)
-        self.env.update(enumerate(result, k) if primitive.many else [(k, result)])
+        result: Any = primitive.eval(*map(self.operand, operands), *params)
+        found: Sequence[Any] = result if primitive.many else (result,)
+        self.env.update(enumerate(found, k))
         if primitive in (stop_gradient, callback_p) or self.moving.isdisjoint(operands):
             return
         count = self.program.result_count(k)
@@ -137,7 +138,10 @@ class _EvaluatedProgram:
             given = placed(values)
             return results(primitive.eval(*[self._again(i, given) for i in operands], *params))
 
-        plainly = by_values if _stands_for_foreign(params) else lambda *values: by_rules(*values)
+        def again(*values: object) -> list[Any]:
+            return by_rules(*values)
+
+        plainly = by_values if _stands_for_foreign(params) else again
         return by_rules, plainly, [self.env[i] for i in moving]
 
     def _again(self, i: int, given: dict[int, Any]) -> Any:

@@ -251,7 +251,7 @@ def _failure(
     """Locate the wrong element and equation."""
     flat, values = function.flat, function.values
     pullback = vjp(flat, *values)[1] if mode == "rev" else None
-    cotangents = pullback(bars) if pullback is not None else []
+    cotangents: Sequence[Any] = pullback(bars) if pullback is not None else []
 
     def off(direction: list[Any]) -> float:
         expected = truth(direction)
@@ -318,14 +318,15 @@ def _bisected(along: Values, off: Callable[[list[Any]], float]) -> tuple[int, tu
         halves = [(low, middle), (middle, high)]
         low, high = max(halves, key=lambda half: off(_masked(arrays, starts, *half)))
     place = int(np.searchsorted(starts, low, "right")) - 1
-    return place, tuple(map(int, np.unravel_index(low - starts[place], arrays[place].shape)))
+    index: tuple[Any, ...] = np.unravel_index(low - int(starts[place]), arrays[place].shape)
+    return place, tuple(map(int, index))
 
 
 def _masked(
     arrays: Sequence[np.ndarray[Any, Any]], starts: np.ndarray[Any, Any], low: int, high: int
 ) -> list[Any]:
     """Return a direction with only the elements from ``low`` to ``high``."""
-    made = []
+    made: list[Any] = []
     for start, array in zip(starts[:-1], arrays, strict=True):
         kept = np.zeros_like(array)
         part = slice(max(low - start, 0), max(high - start, 0))

@@ -20,6 +20,8 @@ from functrace.typing import Array, PyTree
 
 Values = Sequence[Array | float]
 Flat = Callable[..., list[Any]]
+OPERANDS: tuple[type[Any], ...] = ARRAYS
+"""Types of operands, for `isinstance` of anything: narrows to `Any` for a type checker."""
 
 
 @final
@@ -86,7 +88,7 @@ class CheckedCall:
 
 def aval(value: PyTree) -> ShapeDtype:
     """Return the aval of an array, a number or a traced value."""
-    return aval_of(value if isinstance(value, ARRAYS) else as_array(value))
+    return aval_of(value if isinstance(value, OPERANDS) else as_array(value))
 
 
 def is_inexact(value: PyTree) -> bool:
@@ -101,7 +103,7 @@ def plain(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
 
 def directions(rng: np.random.Generator, values: Values) -> list[Any]:
     """Draw a direction for every value, with elements of size about 1."""
-    drawn = []
+    drawn: list[Any] = []
     for value in values:
         one = aval(value)
         made = rng.uniform(0.5, 1.0, one.shape) * rng.choice([-1.0, 1.0], one.shape)
@@ -225,7 +227,7 @@ def errors(
 ) -> list[np.ndarray[Any, Any]]:
     """Return the errors by element, in units of the tolerance; infinite where only one of both is
     NaN."""
-    result = []
+    result: list[np.ndarray[Any, Any]] = []
     for a, b in zip(found, expected, strict=True):
         a, b = np.asarray(a), np.asarray(b)
         with np.errstate(all="ignore"):

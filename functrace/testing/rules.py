@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.batching.mapping import vmap
-from functrace.api.capture.arguments import ARRAYS, NUMERIC
+from functrace.api.capture.arguments import NUMERIC
 from functrace.api.capture.programs import trace
 from functrace.api.custom_rules.derivatives import custom_jvp, custom_vjp
 from functrace.api.differentiation.gradients import vjp
@@ -19,13 +19,22 @@ from functrace.api.staging.jitted import jit
 from functrace.errors import ArgumentError, CheckError
 from functrace.ir.primitive import Primitive
 from functrace.testing.grads import check_grads
-from functrace.testing.points import CheckedCall, aval, directions, errors, is_inexact, settings
+from functrace.testing.points import (
+    OPERANDS,
+    CheckedCall,
+    aval,
+    directions,
+    errors,
+    is_inexact,
+    settings,
+)
 from functrace.tracing.binding import bind
 from functrace.tree import flatten, paths, unflatten
 from functrace.tree.describing import difference
 from functrace.typing import PyTree
 
 Call = Callable[..., Any]
+_CUSTOM: tuple[type[Any], ...] = (custom_vjp, custom_jvp)
 
 
 def check_rules(
@@ -145,9 +154,10 @@ def _of_arrays(
             fix="pass it, or omit params",
         )
     point = CheckedCall(function, args, "check_rules")
-    if not isinstance(function, custom_vjp | custom_jvp) or not function.nondiff_argnums:
+    own: Any = function
+    if not isinstance(own, _CUSTOM) or not own.nondiff_argnums:
         return function, point.name, args
-    fixed = {k % len(args) for k in function.nondiff_argnums}
+    fixed = {k % len(args) for k in own.nondiff_argnums}
 
     def of_others(*others: object) -> Any:
         left = iter(others)
@@ -158,7 +168,7 @@ def _of_arrays(
 
 
 def _array(value: PyTree) -> Any:
-    return value if isinstance(value, ARRAYS) else np.asarray(value)[()]
+    return value if isinstance(value, OPERANDS) else np.asarray(value)[()]
 
 
 def _compare(what: str, values: PyTree, expected: PyTree, tolerance: float, fix: str) -> None:
@@ -246,7 +256,7 @@ def _examples(
         factor = 1.0 + 1e-3 * rng.uniform(-1.0, 1.0, aval(leaf).shape)
         return np.asarray(leaf * factor, aval(leaf).dtype)[()]
 
-    rows = []
+    rows: list[Any] = []
     for example in range(3):
         change = moved if example == 1 else _array
         rows.append(

@@ -16,6 +16,8 @@ Example:
 Layer: 9.
 """
 
+# pyright: reportUnusedImport=false
+# (what is imported here is exported; `__getattr__` adds SciPy's other names)
 from __future__ import annotations
 
 from typing import Any

@@ -17,10 +17,16 @@ from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.interpolate.pieces import beside, inexact, pchip_slopes, real
 from functrace.scipy.interpolate.splines import interval, through, weights
+from functrace.scipy.kinds import where
 from functrace.typing import Array
 
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 METHODS = ("linear", "nearest", *DEGREES, "pchip", *[f"{name}_legacy" for name in DEGREES])
+
+
+def _last_below(p: Array, x: Array) -> Any:
+    """Return the position of the last element of ``p`` not above each ``x``."""
+    return np.searchsorted(p, x, "right") - 1
 
 
 def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
@@ -169,22 +175,22 @@ class TracedGrid:
             found = self._by_neighbours(at, method == "nearest")
         rest = (1,) * (found.ndim - 1)
         if not self.bounds_error and self.fill_value is not None:
-            found = np.where(outside.reshape(-1, *rest), self.fill_value.astype(found.dtype), found)
+            found = where(outside.reshape(-1, *rest), self.fill_value.astype(found.dtype), found)
         unknown = np.any(np.isnan(flat), axis=-1)
-        found = np.where(unknown.reshape(-1, *rest), np.nan, found)
+        found = where(unknown.reshape(-1, *rest), np.nan, found)
         return found.reshape(*given.shape[:-1], *self.values.shape[count:])
 
     def _read(self, values: Array, index: Sequence[Any], factors: Sequence[Any]) -> Any:
         """Sum values at all combinations of positions per axis, with the product of factors."""
         count = len(index)
-        lifted = []
+        lifted: list[Any] = []
         for k, steps in enumerate(index):
             lifted.append(
                 steps.reshape(
                     steps.shape[0], *[steps.shape[1] if j == k else 1 for j in range(count)]
                 )
             )
-        found = gather(values, (*[ARRAY] * count, Ellipsis), tuple(lifted))
+        found: Any = gather(values, (*[ARRAY] * count, Ellipsis), tuple(lifted))
         for factor in reversed(factors):
             place = len(lifted)
             lifted.pop()
@@ -198,17 +204,18 @@ class TracedGrid:
         return found
 
     def _by_neighbours(self, at: Sequence[Any], nearest: bool) -> Any:
-        index, factors = [], []
+        index: list[Any] = []
+        factors: list[Any] = []
         for p, x in zip(self.grid, at, strict=True):
             if p.shape[0] == 1:
                 index.append((x * 0.0).astype(np.intp)[:, None])
                 factors.append((x * 0.0 + 1.0)[:, None])
                 continue
-            low = np.clip(np.searchsorted(p, x, "right") - 1, 0, p.shape[0] - 2)
+            low: Any = np.clip(_last_below(p, x), 0, p.shape[0] - 2)
             first = gather(p, (ARRAY,), (low,))
             part = (x - first) / (gather(p, (ARRAY,), (low + 1,)) - first)
             if nearest:
-                index.append(np.where(part <= 0.5, low, low + 1))
+                index.append(where(part <= 0.5, low, low + 1))
             else:
                 index.append(np.stack([low, low + 1], axis=-1))
                 factors.append(np.stack([1 - part, part], axis=-1))
@@ -225,7 +232,9 @@ class TracedGrid:
                 "axes",
                 fix="give one per axis",
             )
-        c, index, factors = inexact(self.values), [], []
+        c = inexact(self.values)
+        index: list[Any] = []
+        factors: list[Any] = []
         for k, (p, x) in enumerate(zip(self.grid, at, strict=True)):
             t, moved = through(self.name, p, np.moveaxis(c, k, 0), degree, None, None)
             c = np.moveaxis(moved, 0, k)
@@ -248,9 +257,10 @@ class TracedGrid:
             y = np.moveaxis(values, -2, 0)
             h = beside(np.diff(p), y)
             slopes = pchip_slopes(beside(p, y), y)
-            piece = np.clip(np.searchsorted(p, x, "right") - 1, 0, p.shape[0] - 2)
+            piece: Any = np.clip(_last_below(p, x), 0, p.shape[0] - 2)
             here = (ARRAY, *((None, None, None),) * (y.ndim - 2), ARRAY)
-            index = (piece, np.arange(piece.shape[0]))
+            pieces: int = piece.shape[0]
+            index = (piece, np.arange(pieces))
 
             def chosen(
                 v: Array, index: tuple[Any, ...] = index, here: tuple[Any, ...] = here
@@ -284,7 +294,8 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = TracedGrid
             return made(*args, **kwargs)
-        return super().__new__(cls)
+        base: Any = super()
+        return base.__new__(cls)
 
     def __call__(
         self,
@@ -298,7 +309,8 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
             return TracedGrid(
                 self.grid, self.values, self.method, self.bounds_error, self.fill_value
             )(xi, method, nu=nu)
-        return super().__call__(xi, method, nu=nu)
+        base: Any = super()
+        return base.__call__(xi, method, nu=nu)
 
 
 def interpn(
@@ -319,5 +331,5 @@ def interpn(
         array([0.5, 0.5, 0. ])
     """
     if not any(map(holds_tracer, (points, values, xi, fill_value))):
-        return scipy.interpolate.interpn(points, values, xi, method, bounds_error, fill_value)  # type: ignore[arg-type]
+        return scipy.interpolate.interpn(points, values, xi, method, bounds_error, fill_value)
     return TracedGrid(points, values, method, bounds_error, fill_value)(xi)

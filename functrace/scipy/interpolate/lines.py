@@ -98,11 +98,12 @@ class TracedInterp1d:
         elif extrapolates:
             self.fill = None
         else:
+            outside: Any = fill_value
             self.fill = (
-                fill_value
+                outside
                 if isinstance(fill_value, tuple) and len(fill_value) == 2
-                else (fill_value,) * 2
-            )  # type: ignore[assignment]
+                else (outside, outside)
+            )
         self.bounds_error = (not extrapolates) if bounds_error is None else bounds_error
 
     def __call__(self, x: Operand) -> Any:
@@ -167,7 +168,8 @@ class interp1d(scipy.interpolate.interp1d):
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = TracedInterp1d
             return made(*args, **kwargs)
-        made = super().__new__(cls)
+        base: Any = super()
+        made = base.__new__(cls)
         made._given = (args, kwargs)
         return made
 
@@ -178,4 +180,5 @@ class interp1d(scipy.interpolate.interp1d):
             args, kwargs = own._given
             line: Any = TracedInterp1d
             return line(*args, **kwargs)(x)
-        return super().__call__(x)
+        base: Any = super()
+        return base.__call__(x)

@@ -460,13 +460,15 @@ class AcceptsTraced:
         """Call SciPy's method; the points may be traced."""
         if holds_tracer(x):
             return self._pieces()(x, nu, extrapolate)
-        return super().__call__(x, nu, extrapolate)  # type: ignore[misc]
+        base: Any = super()
+        return base.__call__(x, nu, extrapolate)
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
         """Call SciPy's method; the limits may be traced."""
         if holds_tracer(a) or holds_tracer(b):
             return self._pieces().integrate(a, b, extrapolate)
-        return super().integrate(a, b, extrapolate)  # type: ignore[misc]
+        base: Any = super()
+        return base.integrate(a, b, extrapolate)
 
 
 class PPoly(AcceptsTraced, scipy.interpolate.PPoly):

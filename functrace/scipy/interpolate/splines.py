@@ -6,7 +6,7 @@ Layer: 9.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex, TypeAlias, final
 
 import numpy as np
@@ -21,6 +21,7 @@ from functrace.scipy.interpolate.pieces import Extrapolate, beside, inexact, pla
 from functrace.typing import Array
 
 Ends: TypeAlias = "Sequence[tuple[int, Operand]] | str | None"
+_solved: Callable[[Any, Any], Any] = np.linalg.solve  # whose own type says nothing about `Any`
 
 
 def interval(t: Array, x: Array, k: int) -> Any:
@@ -42,7 +43,7 @@ def basis(t: Array, x: Array, left: Array, k: int) -> list[Any]:
     found: list[Any] = [x * 0.0 + 1.0]
     for d in range(1, k + 1):
         saved: Any = 0.0
-        row = []
+        row: list[Any] = []
         for r in range(d):
             high, low = (gather(t, (ARRAY,), (left + (r + 1 - j),)) for j in (0, d))
             part = found[r] * _over(high, low)
@@ -60,7 +61,7 @@ def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
     # backwards.
     found = basis(t, x, left, k - nu)
     for degree in range(k - nu + 1, k + 1):
-        parts = []
+        parts: list[Any] = []
         for i, weight in enumerate(found):
             high, low = (gather(t, (ARRAY,), (left + (i + 1 - j),)) for j in (0, degree))
             parts.append(weight * (degree * _over(high, low)))
@@ -198,7 +199,8 @@ class BSpline(scipy.interpolate.BSpline):
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = TracedBSpline
             return made(*args, **kwargs)
-        return super().__new__(cls)
+        base: Any = super()
+        return base.__new__(cls)
 
     def _spline(self) -> TracedBSpline:
         return TracedBSpline(
@@ -209,13 +211,15 @@ class BSpline(scipy.interpolate.BSpline):
         """Call SciPy's method; the points may be traced."""
         if holds_tracer(x):
             return self._spline()(x, nu, extrapolate)
-        return super().__call__(x, nu, extrapolate)  # type: ignore[arg-type]
+        base: Any = super()
+        return base.__call__(x, nu, extrapolate)
 
     def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
         """Call SciPy's method; the limits may be traced."""
         if holds_tracer(a) or holds_tracer(b):
             return self._spline().integrate(a, b, extrapolate)
-        return super().integrate(a, b, extrapolate)  # type: ignore[arg-type]
+        base: Any = super()
+        return base.integrate(a, b, extrapolate)
 
 
 # -- through points --------------------------------------------------------------------------------
@@ -287,7 +291,7 @@ def through(
     )
     (low, first), (high, last) = (_condition(e, y) for e in ends)  # type: ignore[union-attr]
     knots: Any = _knots(x, k, bool(low or high)) if t is None else t
-    size = knots.shape[0] - k - 1
+    size: int = knots.shape[0] - k - 1
     if size - n != len(low) + len(high):
         raise ShapeError(
             f"scipy.interpolate.{name}: the number of derivatives at boundaries does not match: "
@@ -317,12 +321,11 @@ def _closed(name: str, x: Array, y: Array, k: int, t: Any | None) -> tuple[Any, 
     )
     y = require(y, np.abs(y[0] - y[-1]) <= 1e-15 + 1e-5 * np.abs(y[-1]), "ValueError", message)
     knots: Any = _periodic_knots(x, k)
-    n = x.shape[0] - 1
+    n: int = x.shape[0] - 1
     columns, elements = _rows(knots, x[:-1], k)
-    matrix = scatter_add(
-        elements, (ARRAY, ARRAY), (np.arange(n)[:, None] + 0 * columns, columns % n), (n, n)
-    )
-    c = np.linalg.solve(matrix, y[:-1].reshape(n, -1)).reshape(y[:-1].shape)
+    along = np.arange(n)[:, None]
+    matrix: Any = scatter_add(elements, (ARRAY, ARRAY), (along + 0 * columns, columns % n), (n, n))
+    c = _solved(matrix, y[:-1].reshape(n, -1)).reshape(y[:-1].shape)
     return knots, gather(c, (ARRAY, Ellipsis), (np.arange(n + k) % n,))
 
 
@@ -352,7 +355,7 @@ def make_interp_spline(
         a banded system with one equation per point; for a periodic spline, a dense one.
     """
     if not any(map(holds_tracer, (x, y, t, bc_type))):
-        made: Any = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)  # type: ignore[arg-type]
+        made: Any = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)
         return BSpline.construct_fast(made.t, made.c, made.k, made.extrapolate, made.axis)
     name = "make_interp_spline"
     at, values = real(name, x), inexact(y)

@@ -11,6 +11,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -22,6 +23,10 @@ from functrace.ops.grids import convolve_grids, recur
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers
 from functrace.typing import Array
+
+# NumPy's own types say nothing about `Any`.
+_solved: Callable[[Any, Any], Any] = np.linalg.solve
+_least_squares: Callable[..., Any] = np.linalg.lstsq
 
 
 def _coefficients(name: str, b: Operand, a: Operand, *others: Array) -> tuple[Any, Any]:
@@ -145,7 +150,7 @@ def lfilter_zi(b: Operand, a: Operand) -> Any:
     rest = denominator[1:]
     first = np.pad(rest[:, None], ((0, 0), (0, max(order - 1, 0))))[:, :order]
     system = np.eye(order) - np.eye(order, k=1) + first
-    return np.linalg.solve(
+    return _solved(
         system.astype(np.result_type(numerator, denominator)), numerator[1:] - rest * numerator[0]
     )
 
@@ -222,7 +227,7 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
                 f"{starts.shape}",
                 fix="see sosfilt_zi",
             )
-    lasts = []
+    lasts: list[Any] = []
     for k in range(sections.shape[0]):
         start = None if starts is None else starts[k]
         samples, last = _filtered(sections[k, :3], sections[k, 3:], samples, start)
@@ -340,7 +345,7 @@ def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
     if m != n:
         difference = np.concatenate([difference[..., :m], difference[..., -m:]], axis=-1)
     rows = difference.reshape(-1, difference.shape[-1]).T
-    states = np.linalg.lstsq(at_ends(turned - seen, back - again), rows, rcond=None)[0].T
+    states = _least_squares(at_ends(turned - seen, back - again), rows, rcond=None)[0].T
     moved = states @ at_ends(turned, back).T
     moved = moved.reshape(*difference.shape)
     if m != n:

@@ -16,6 +16,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.numpy.protocol.operands import Axis, Operand, axis_tuple, one_axis
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.kinds import Given
 from functrace.scipy.signal.convolving import along, numbers, real_kind
 from functrace.scipy.signal.filtering import filtfilt, lfilter, sosfilt, sosfiltfilt
 
@@ -65,7 +66,7 @@ def detrend(
             fix="pass positions of samples",
         )
     x = np.moveaxis(x, place, -1)
-    parts = []
+    parts: list[Any] = []
     for start, stop in itertools.pairwise(breaks):
         count = int(stop - start)
         # The projection onto an orthonormal basis of the lines, subtracted.
@@ -285,7 +286,8 @@ def resample(
     factors: Any = None
     if window is not None:
         if callable(window):
-            factors = window(np.fft.fftfreq(n))
+            frequency_factors: Any = window
+            factors = frequency_factors(np.fft.fftfreq(n))
         elif isinstance(window, str | tuple):
             factors = np.fft.fftshift(scipy.signal.get_window(window, n))
         else:
@@ -296,7 +298,7 @@ def resample(
                 fix="make it so",
             )
     real = domain == "time" and made.dtype.kind != "c"
-    spectrum = made if domain == "freq" else np.fft.fft(made)
+    spectrum: Any = made if domain == "freq" else np.fft.fft(made)
     if factors is not None:
         if real:
             factors = (factors + np.concatenate([factors[:1], factors[:0:-1]])) / 2
@@ -450,7 +452,7 @@ def decimate(
     x: Operand,
     q: SupportsIndex,
     n: SupportsIndex | None = None,
-    ftype: str = "iir",
+    ftype: Given = "iir",
     axis: SupportsIndex = -1,
     zero_phase: bool = True,
 ) -> Any:
@@ -480,10 +482,8 @@ def decimate(
             f"scipy.signal.decimate: invalid ftype {ftype!r}", fix="pass 'iir' or 'fir'"
         )
     every = along(place, slice(None, None, factor))
-    given: Any = ftype
-    if isinstance(given, scipy.signal.dlti):
-        system: Any = given._as_tf()
-        zeros: Any = given._as_zpk()
+    if not isinstance(ftype, str) and isinstance(ftype, scipy.signal.dlti):
+        system, zeros = ftype._as_tf(), ftype._as_zpk()
         b, a = np.asarray(system.num, kind), np.asarray(system.den, kind)
         if np.size(zeros.poles):
             return (filtfilt if zero_phase else lfilter)(b, a, made, axis=place)[every]
