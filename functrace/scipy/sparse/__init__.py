@@ -16,15 +16,17 @@ Example:
 Layer: 9.
 """
 
+# pyright: reportUnusedImport=false
+# (what is imported here is exported; `__getattr__` adds SciPy's other names)
 from __future__ import annotations
 
 from typing import Any
 
 import scipy.sparse
 
-from functrace.scipy.sparse import linalg
-from functrace.scipy.sparse.building import block_diag, hstack, kron, vstack
-from functrace.scipy.sparse.matrices import (
+from functrace.scipy.sparse import linalg  # noqa: F401
+from functrace.scipy.sparse.building import block_diag, hstack, kron, vstack  # noqa: F401
+from functrace.scipy.sparse.matrices import (  # noqa: F401
     Sparse,
     bsr_array,
     bsr_matrix,
@@ -37,12 +39,6 @@ from functrace.scipy.sparse.matrices import (
     dia_array,
     dia_matrix,
 )
-
-__all__ = [
-    "Sparse", "block_diag", "bsr_array", "bsr_matrix", "coo_array", "coo_matrix", "csc_array",
-    "csc_matrix", "csr_array", "csr_matrix", "dia_array", "dia_matrix", "hstack", "kron", "linalg",
-    "vstack",
-]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,8 @@ Other names are SciPy's own.
 Layer: 9.
 """
 
+# pyright: reportUnusedImport=false
+# (what is imported here is exported; `__getattr__` adds SciPy's other names)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,7 +24,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Numbers
-from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square
+from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square  # noqa: F401
 from functrace.scipy.sparse.matrices import Sparse
 from functrace.typing import Array
 
@@ -118,11 +120,6 @@ minres = _iterative("minres")
 qmr = _iterative("qmr")
 gcrotmk = _iterative("gcrotmk")
 tfqmr = _iterative("tfqmr")
-
-__all__ = [
-    "bicg", "bicgstab", "cg", "cgs", "eigsh", "factorized", "gcrotmk", "gmres", "lgmres", "minres",
-    "qmr", "splu", "spsolve", "tfqmr",
-]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
