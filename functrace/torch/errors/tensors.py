@@ -481,3 +481,25 @@ THREAD_COUNT = "set_num_threads expects a positive integer"
 def thread_count_type(kind: str) -> str:
     """Return the message for a number of threads that is no integer."""
     return f"set_num_threads expects an int, but got {kind}"
+
+
+# -- subclasses, parameters ------------------------------------------------------------------------
+
+NO_SUBCLASS = (
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
+    "Make sure your class inherits from Tensor."
+)
+UNINITIALIZED_SHAPE = (
+    "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+    "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
+    "`forward` to initialize the parameters before accessing their attributes."
+)
+UNINITIALIZED_SHARED = (
+    "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the "
+    "parameters before calling `module.share_memory()`."
+)
+
+
+def make_subclass_data(kind: str) -> str:
+    """Message for data of another type."""
+    return f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {kind}"

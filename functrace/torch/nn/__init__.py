@@ -1,8 +1,34 @@
-"""Neural networks: ``nn.functional``, and the Function that module hooks use.
+"""Neural networks: modules, parameters, functions. Imported as far as it is used.
 
 Layer: 9.
 """
 
+import importlib
+from typing import Any
+
 from functrace.torch.nn import functional, modules
 
-__all__ = ["functional", "modules"]
+PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
+SUBMODULES = ("parameter",)
+
+__all__ = [*modules.__all__, *PARAMETERS, "functional", "modules", *SUBMODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module, a class, or a kind of parameter on first access."""
+    if name in SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in PARAMETERS:
+        from functrace.torch.nn import parameter
+
+        return globals().setdefault(name, getattr(parameter, name))
+    if name in modules.__all__:
+        return globals().setdefault(name, getattr(modules, name))
+    from functrace.names import unknown_name
+
+    raise unknown_name(__name__, name, __all__)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -163,7 +163,9 @@ class Tensor(Methods):
 
     __array_priority__ = 1000.0
 
-    def __init__(self, *data: Any) -> None:
+    def __new__(cls, *data: Any, **unused: Any) -> Any:  # (subclasses have arguments of their own)
+        """Make a tensor of sizes or of data, as the older constructor does."""
+        self = _new(cls)
         first = data[0] if data else ()
         if isinstance(first, Tensor):
             vars(self).update(vars(first[...]))  # a view of it
@@ -176,6 +178,42 @@ class Tensor(Methods):
             raise TypeError(errors.legacy_data(first))
         else:
             self._array, self._counter = copied(np.asarray(first), default_float()), new_counter()
+        return self
+
+    @staticmethod
+    def _make_subclass(cls: type[Any], data: Tensor, require_grad: bool = False) -> Any:
+        """Return a leaf of a subclass that shares a tensor's memory and version counter.
+
+        Args:
+            cls: the subclass.
+            data: the tensor; gradients do not flow to it.
+            require_grad: whether the leaf requires gradients.
+
+        Raises:
+            TypeError: if ``cls`` is no subclass of `Tensor`, or ``data`` is no tensor.
+            RuntimeError: if integers should require gradients.
+        """
+        _check_subclass(cls)
+        if not isinstance(data, Tensor):
+            raise TypeError(errors.make_subclass_data(type(data).__name__))
+        made = _new(cls)
+        vars(made).update(vars(data._alias()))
+        return made.requires_grad_() if require_grad else made
+
+    def as_subclass(self, cls: type[Any]) -> Any:
+        """Return this tensor as one of a subclass, with the same memory, history and place in the
+        graph.
+
+        Args:
+            cls: the subclass of `Tensor`.
+
+        Raises:
+            TypeError: if ``cls`` is no subclass of `Tensor`.
+        """
+        _check_subclass(cls)
+        made = _new(cls)
+        vars(made).update(vars(self[...]))
+        return made
 
     # -- its place in the graph ----------------------------------------------------------------
 
@@ -534,6 +572,13 @@ class Mirrored(Tensor):
 
 
 Mirrored.__name__ = Mirrored.__qualname__ = "Tensor"
+
+
+def _check_subclass(kind: Any) -> None:
+    if not isinstance(kind, type):
+        raise TypeError(f"cls must be a type (got {type(kind).__name__})")
+    if not issubclass(kind, Tensor):
+        raise TypeError(errors.NO_SUBCLASS)
 
 
 def class_for(array: Any) -> type[Tensor]:
