@@ -44,17 +44,35 @@ def solve_bvp(
 ) -> Any:
     """``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiable.
 
-    The derivative is that of the collocation equations on the mesh that SciPy has chosen, and as
-    exact as these. There is none by the mesh, or by the guesses ``y`` and ``p``.
+    It solves ``y' = fun(x, y, p) + S y / (x - a)`` with ``bc(y(a), y(b), p) = 0`` for n functions
+    y and k parameters p. The derivative is that of the collocation equations on the mesh that SciPy
+    has chosen, and as exact as these. There is none by the mesh, or by the guesses ``y`` and ``p``.
 
     Args:
-        fun, bc, x, y, p, S, fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: SciPy's; ``x`` and
-            ``S`` are plain.
+        fun: ``fun(x, y)``, or ``fun(x, y, p)`` if ``p`` is given: for points of shape (m,) and
+            values of shape (n, m), slopes of shape (n, m).
+        bc: ``bc(ya, yb)`` or ``bc(ya, yb, p)``: residuals of the boundary conditions, shape
+            (n + k,), of values at both ends, shape (n,).
+        x: the first mesh, shape (m,): increasing, plain; ``x[0]`` and ``x[-1]`` are the ends a, b.
+        y: guess of the solution on the mesh, shape (n, m); complex for a complex problem.
+        p: guess of the parameters, shape (k,); ``None`` if there are none.
+        S: the matrix of the singular term, shape (n, n), plain; ``None`` if there is none.
+        fun_jac, bc_jac: derivatives of ``fun`` by y and p, shapes (n, n, m) and (n, k, m), and of
+            ``bc`` by both ends and p; SciPy takes differences without them.
+        tol: tolerance of the relative residuals of the differential equation, on each interval.
+        max_nodes: largest number of mesh nodes.
+        verbose: 1 to print a report, 2 to print each iteration.
+        bc_tol: absolute tolerance of the boundary conditions; ``tol`` by default.
 
     Returns:
-        SciPy's result; ``rms_residuals`` raises when it is differentiated.
+        SciPy's result. ``x`` is the last mesh, shape (nodes,), plain; ``y`` and ``yp`` are values
+        and slopes there, shape (n, nodes), of the dtype of ``y``; ``p`` has shape (k,) or is
+        ``None``; ``sol`` is a function of points. ``rms_residuals`` raises when it is
+        differentiated.
 
     Raises:
+        ShapeError: if the shapes of ``x``, ``y`` and ``p`` do not fit.
+        UnsupportedFunctionError: if ``x`` or ``S`` is traced.
         ConcretizationError: under `jit` and `vmap`, where the number of mesh nodes is unknown.
         NotDifferentiableError: where the result is differentiated and ``success`` is false.
 

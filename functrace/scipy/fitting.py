@@ -90,13 +90,39 @@ def least_squares(
 ) -> Any:
     """``scipy.optimize.least_squares``: differentiable, by limits and captured values too.
 
-    It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The derivative
-    is that of a minimum of the cost, so it includes the second derivatives of the residuals.
+    It minimizes the cost ``0.5 * sum(f_scale**2 * rho((r / f_scale)**2))`` of m residuals r of n
+    unknowns. It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The
+    derivative is that of a minimum of the cost, so it includes the second derivatives of the
+    residuals.
 
     Args:
-        fun, x0, jac, bounds: SciPy's, like all other arguments.
+        fun: ``fun(x, *args, **kwargs)``: residuals, shape (m,) or a number, for x of shape (n,).
+        x0: the start, shape (n,) or a number.
+        jac: ``jac(x, *args, **kwargs)``, shape (m, n), or the name of a difference formula.
+        bounds: ``(lower, upper)``, numbers or of shape (n,), or a ``scipy.optimize.Bounds``.
+        method: "trf" and "dogbox" (trust regions, with limits) or "lm" (without).
+        ftol, xtol, gtol: tolerances of the relative change of the cost, the relative change of x,
+            and the norm of the gradient; ``None`` to ignore one.
+        x_scale: typical sizes of the unknowns, a number or shape (n,), or "jac".
+        loss: rho: "linear", "huber", "soft_l1", "cauchy", "arctan", or a function of squares of
+            shape (m,) that returns rho and two derivatives, shape (3, m).
+        f_scale: the residual from which on it counts as an outlier.
+        diff_step: relative step of differences, a number or shape (n,).
+        tr_solver, tr_options: solver of the subproblems, "exact" or "lsmr", and its options.
+        jac_sparsity: the pattern of nonzeros of the Jacobian, shape (m, n), for differences.
+        max_nfev: largest number of calls of ``fun``.
+        verbose: 1 to print a report, 2 to print each iteration.
+        args, kwargs: more arguments of ``fun`` and of a function ``jac``.
+        callback: a function that is called with each iterate (SciPy 1.16).
+        workers: a number of processes, or a map, for differences (SciPy 1.16).
+
+    Returns:
+        SciPy's result. ``x``, shape (n,), ``fun``, shape (m,), and ``cost``, a number, are floats
+        with derivatives; other floats (``grad``, ``jac``) raise when they are differentiated, and
+        are missing under `jit` and `vmap`.
 
     Raises:
+        ArgumentError: if ``bounds`` is no pair.
         NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:
@@ -208,16 +234,28 @@ def leastsq(
 ) -> Any:
     """``scipy.optimize.leastsq``: differentiable by ``args`` and captured values.
 
-    It uses functrace's Jacobian, unless ``Dfun=`` is a function. The derivative is that of a
-    minimum of the sum of squares.
+    It minimizes the sum of the squares of m residuals of n unknowns. It uses functrace's Jacobian,
+    unless ``Dfun=`` is a function. The derivative is that of a minimum of the sum of squares.
 
     Args:
-        func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor:
-            SciPy's; so is ``diag``.
+        func: ``func(x, *args)``: residuals, shape (m,), for x of shape (n,).
+        x0: the start, shape (n,) or a number.
+        args: more arguments of ``func`` and ``Dfun``.
+        Dfun: ``Dfun(x, *args)``: the Jacobian, shape (m, n).
+        full_output: True to return five results.
+        col_deriv: True if ``Dfun`` returns the transposed Jacobian, shape (n, m).
+        ftol, xtol, gtol: tolerances of the relative change of the sum of squares, the relative
+            change of x, and the cosine between residuals and columns of the Jacobian.
+        maxfev: largest number of calls of ``func``; 0 for SciPy's choice.
+        epsfcn: relative step of differences, which traced values do not need.
+        factor: bound of the first step, relative to the norm of ``diag * x0``.
+        diag: scales of the unknowns, shape (n,).
 
     Returns:
-        SciPy's pair, or with ``full_output`` its five results; of ``infodict``, only ``fvec`` has a
-        derivative.
+        the solution, floats of shape (n,), and SciPy's status, an int from 1 to 4 for success. With
+        ``full_output``: the solution, the inverse of ``J.T @ J``, shape (n, n), or ``None``, the
+        dict ``infodict``, the message and the status; of ``infodict``, only ``fvec``, the
+        residuals, has a derivative.
 
     Raises:
         NotDifferentiableError: if the solution is differentiated and the solver did not succeed.
@@ -308,15 +346,33 @@ def curve_fit(
 ) -> Any:
     """``scipy.optimize.curve_fit``: differentiable by data, weights and captured values.
 
-    It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs".
+    It fits k parameters of a model to m observations. It uses functrace's Jacobian, unless ``jac=``
+    is a function, "3-point" or "cs".
 
     Args:
-        f, xdata, ydata, p0, sigma, absolute_sigma, bounds, method, jac: SciPy's.
-        check_finite, nan_policy: for plain values.
+        f: the model, ``f(xdata, p1, ..., pk)``: m values.
+        xdata: where the observations were made: an array whose last axis has length m, or anything
+            that ``f`` takes.
+        ydata: the observations, shape (m,).
+        p0: the start, shape (k,); 1 for each parameter by default, or a point between limits.
+        sigma: standard deviations of the observations, a number or shape (m,), or their covariance,
+            shape (m, m).
+        absolute_sigma: True if ``sigma`` has the unit of the observations; otherwise only ratios
+            matter, and the covariance is scaled by the residuals.
+        check_finite, nan_policy: checks for NaN and infinity, on plain values; no effect on traced
+            ones.
+        bounds: ``(lower, upper)``, numbers or of shape (k,), or a ``scipy.optimize.Bounds``.
+        method: "lm" (the default without limits), "trf" or "dogbox".
+        jac: ``jac(xdata, p1, ..., pk)``, shape (m, k), or the name of a difference formula.
         full_output: not possible on traced values.
-        kwargs: options of the solver.
+        kwargs: options of the solver, `leastsq` for "lm" and `least_squares` for the others.
+
+    Returns:
+        the parameters, floats of shape (k,), and their covariance, shape (k, k); both have
+        derivatives.
 
     Raises:
+        ArgumentError: with ``full_output`` on traced values, or if ``bounds`` is no pair.
         RuntimeError: like SciPy, if the fit fails.
         LinAlgError: if the covariance is computed and the parameters are not determined.
 
@@ -441,9 +497,14 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given)
     Args:
         A: shape (m, n).
         b: shape (m,).
-        maxiter, others: SciPy's.
+        maxiter: largest number of iterations; 3 n by default.
+        others: further options of the installed SciPy; no effect on traced values.
+
+    Returns:
+        the solution, floats of shape (n,), and the norm of ``A x - b``, a number.
 
     Raises:
+        ShapeError: if the shapes are not (m, n) and (m,).
         RuntimeError: like SciPy, if it does not converge.
 
     Example:
@@ -484,11 +545,26 @@ def lsq_linear(
 ) -> Any:
     """``scipy.optimize.lsq_linear``: differentiable by ``A``, ``b`` and limits.
 
+    It minimizes ``|A x - b|**2 / 2`` between limits.
+
     Args:
-        A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's;
-            ``A`` is an array.
+        A: shape (m, n); an array, if it is traced.
+        b: shape (m,).
+        bounds: ``(lower, upper)``, numbers or of shape (n,), or a ``scipy.optimize.Bounds``.
+        method: "trf" (interior points) or "bvls" (active sets).
+        tol: tolerance of the relative change of the cost, and of the gradient.
+        lsq_solver: solver of problems without limits: "exact" (SVD) or "lsmr".
+        lsmr_tol, lsmr_maxiter: tolerance and largest number of iterations of "lsmr".
+        max_iter: largest number of iterations; ``None`` for SciPy's choice.
+        verbose: 1 to print a report, 2 to print each iteration.
+
+    Returns:
+        SciPy's result. ``x``, shape (n,), ``fun``, the residuals of shape (m,), and ``cost``, a
+        number, are floats with derivatives.
 
     Raises:
+        ShapeError: if the shapes are not (m, n) and (m,).
+        ArgumentError: if ``bounds`` is no pair.
         NotDifferentiableError: if the result is differentiated and ``success`` is false.
 
     Example:

@@ -108,22 +108,39 @@ def solve_ivp(
     """``scipy.integrate.solve_ivp``, differentiable by times, ``y0``, ``args`` and captures.
 
     Args:
-        fun: ``fun(t, y, *args)``. It is recorded once, so it must not read concrete values.
-        t_span, y0, method, t_eval, dense_output, events, vectorized, args, options: SciPy's. Under
-            `jit` and `vmap` the number of steps is unknown: ``t_eval`` must list the output times,
-            and events are not possible.
+        fun: ``fun(t, y, *args)``: rates, shape (n,), for a time and a state of shape (n,). It is
+            recorded once, so it must not read concrete values.
+        t_span: start and end; the end may be earlier.
+        y0: the state at the start, shape (n,); complex for a complex problem.
+        method: "RK45", "RK23", "DOP853" (explicit), "Radau", "BDF" (implicit), "LSODA", or a class
+            like SciPy's.
+        t_eval: times of the results, shape (times,), in the order of integration; by default the
+            ends of the steps. Under `jit` and `vmap` the number of steps is unknown, and it is
+            needed.
+        dense_output: True to return ``sol``, the solution as a function of time.
+        events: ``event(t, y, *args)``, one or a list, whose zeros are located; attributes
+            ``terminal`` and ``direction`` as in SciPy. Not possible under `jit` and `vmap`.
+        vectorized: True if ``fun`` takes states of shape (n, k).
+        args: more arguments of ``fun``, ``events`` and a function ``jac``.
         gradient: ``"adjoint"``: the derivative of the exact solution, by equations that are
             integrated with the same method and tolerances, restarted at each output time; for all
             methods. ``"direct"``: the derivative of the numbers that the solver returned, through
             its steps, whose sizes are constant; for "RK23", "RK45" and "DOP853".
+        options: options of the method, plain: ``rtol``, ``atol`` (a number or shape (n,)),
+            ``first_step``, ``max_step``, ``min_step``, ``jac`` (shape (n, n), or a function of t
+            and y), ``jac_sparsity``, ``lband``, ``uband``.
 
     Returns:
-        SciPy's result. ``y``, ``t``, ``sol``, ``t_events`` and ``y_events`` have derivatives, for
-        events by their times; the others are plain numbers and texts.
+        SciPy's result: ``t``, floats of shape (times,); ``y``, shape (n, times), in double
+        precision; ``sol``; ``t_events`` and ``y_events``, lists with an array per event, of shapes
+        (count,) and (count, n). These have derivatives, for events by their times; the others are
+        plain numbers and texts.
 
     Raises:
         ConcretizationError: while staging, without ``t_eval`` or with ``events``.
-        ArgumentError: if the integration fails while staging, or while a derivative is integrated.
+        ArgumentError: if the integration fails while staging, or while a derivative is integrated;
+            if an option is traced, or ``gradient`` does not exist for the method.
+        ShapeError: if ``y0`` has more than one axis, or ``fun`` returns another shape.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -376,12 +393,32 @@ def odeint(
 ) -> Any:
     """``scipy.integrate.odeint``, differentiable like `solve_ivp` with "adjoint".
 
+    LSODA integrates ``y' = func(y, t)`` for a state of n numbers.
+
     Args:
-        func: SciPy's. It is recorded once, so it must not read concrete values.
-        y0, t, args: SciPy's, like all other arguments.
+        func: ``func(y, t, *args)``: rates, shape (n,). It is recorded once, so it must not read
+            concrete values.
+        y0: the state at the first time, shape (n,) or a number.
+        t: times of the results, increasing or decreasing, shape (times,).
+        args: more arguments of ``func`` and ``Dfun``.
+        Dfun: ``Dfun(y, t, *args)``: the Jacobian by y, shape (n, n); differences without it.
+        col_deriv: True if ``Dfun`` returns the transposed Jacobian.
+        full_output: not possible on traced values.
+        ml, mu: number of diagonals of the Jacobian below and above the main one, if it is banded.
+        rtol, atol: relative and absolute tolerance of a step, numbers or of shape (n,).
+        tcrit: times that no step may cross, shape (k,).
+        h0, hmax, hmin: size of the first step, largest and smallest size; 0 for LSODA's choice.
+        ixpr, printmessg: 1 to print a change of method, and the final message.
+        mxstep, mxhnil: largest number of steps for a time, and of warnings; 0 for LSODA's choice.
+        mxordn, mxords: largest order of the methods for nonstiff and stiff equations.
+        tfirst: True if ``func`` and ``Dfun`` take t first.
+
+    Returns:
+        the states, shape (times, n), in double precision; the first is ``y0``.
 
     Raises:
-        ArgumentError: if the integration fails.
+        ArgumentError: if the integration fails; if an option is traced; with ``full_output``.
+        ShapeError: if ``y0`` has more than one axis, or ``func`` returns another shape.
 
     Example:
         >>> import numpy as np, functrace as ft

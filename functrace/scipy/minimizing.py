@@ -112,12 +112,28 @@ def minimize(
     active limits and constraints. It is evaluated at the point found, and as exact as that point.
 
     Args:
-        fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options:
-            SciPy's.
+        fun: ``fun(x, *args)``: a number, for x of shape (n,).
+        x0: the start, shape (n,) or a number.
+        args: more arguments of ``fun``, ``jac``, ``hess`` and ``hessp``.
+        method: SciPy's name of a method, or a function with its interface; by default "BFGS",
+            "L-BFGS-B" with limits, "SLSQP" with constraints.
+        jac: ``jac(x, *args)``, shape (n,); True if ``fun`` returns a pair with it; or the name of a
+            difference formula.
+        hess: ``hess(x, *args)``, shape (n, n), the name of a difference formula, or an object that
+            updates an approximation.
+        hessp: ``hessp(x, p, *args)``: the Hessian times p, shape (n,).
+        bounds: n pairs, in which ``None`` is no limit, or a ``scipy.optimize.Bounds``.
+        constraints: a ``scipy.optimize.LinearConstraint``, ``NonlinearConstraint`` or dict of
+            SciPy's form, or a list of them.
+        tol: tolerance, whose meaning depends on the method.
+        callback: a function that is called after each iteration.
+        options: options of the method, e.g. ``maxiter``.
 
     Returns:
-        SciPy's result. Solver statistics (``nit``, ``success``) are plain for concrete values;
-        other fields without derivative (``jac``, ``hess_inv``) raise when they are differentiated.
+        SciPy's result. ``x``, floats of shape (n,), and ``fun``, a number, have derivatives. Solver
+        statistics (``nit``, ``success``) are plain for concrete values; other fields without
+        derivative (``jac``, ``hess_inv``) raise when they are differentiated, and are missing under
+        `jit` and `vmap`.
 
     Raises:
         NotDifferentiableError: if the result is differentiated and ``success`` is false.
@@ -408,7 +424,18 @@ def minimize_scalar(
     """``scipy.optimize.minimize_scalar``; see `minimize` for the derivatives.
 
     Args:
-        fun, bracket, bounds, args, method, tol, options: SciPy's.
+        fun: ``fun(x, *args)``: a number, for a number.
+        bracket: two or three numbers where a search for a minimum begins, for "brent" and "golden".
+        bounds: the limits ``(lower, upper)``, for "bounded".
+        args: more arguments of ``fun``.
+        method: "brent" (the default), "golden", "bounded" (the default with ``bounds``), or a
+            function with SciPy's interface.
+        tol: relative tolerance of the minimum's place; absolute for "bounded".
+        options: options of the method, e.g. ``maxiter``.
+
+    Returns:
+        SciPy's result. ``x``, the place of the minimum, and ``fun``, the value there, are float64
+        numbers with derivatives.
 
     Raises:
         NotDifferentiableError: if the result is differentiated and ``success`` is false.

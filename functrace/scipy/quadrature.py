@@ -213,13 +213,28 @@ def quad(
     """``scipy.integrate.quad``, differentiable by limits, ``args`` and captures of ``func``.
 
     Args:
-        func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1:
-            SciPy's; so are ``limlst`` and ``complex_func``. On traced values there is no ``full_output``, and no
-            ``weight`` except "cos" and "sin". ``func`` is recorded once, so it must not read
+        func: ``func(x, *args)``: a number, for a number. It is recorded once, so it must not read
             concrete values.
+        a, b: the limits, numbers; infinity is possible.
+        args: more arguments of ``func``.
+        full_output: not possible on traced values.
+        epsabs, epsrel: absolute and relative tolerance of the integral.
+        limit: largest number of subintervals.
+        points: places where ``func`` is not smooth, plain.
+        weight: a factor of ``func``: "cos" and "sin" of ``wvar * x``; others on plain values only.
+        wvar: the parameter of ``weight``.
+        wopts: moments of a previous call with the same ``weight``, for plain values.
+        maxp1: largest number of Chebyshev moments, with ``weight``.
+        limlst: largest number of cycles, with ``weight`` and an infinite limit.
+        complex_func: True if ``func`` returns complex numbers.
 
     Returns:
-        the integral, and SciPy's error estimate (infinity when staged), which has no derivative.
+        the integral, float64 or complex128, and SciPy's error estimate (infinity when staged),
+        which has no derivative.
+
+    Raises:
+        ArgumentError: on traced values, with ``full_output`` or if ``func`` returns no number.
+        UnsupportedFunctionError: on traced values, with a ``weight`` other than "cos" and "sin".
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -310,8 +325,25 @@ def quad_vec(
     """``scipy.integrate.quad_vec``, differentiable by limits, ``args`` and captures; see `quad`.
 
     Args:
-        f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output:
-            SciPy's; so is ``args``.
+        f: ``f(x, *args)``: an array, for a number. It is recorded once, so it must not read
+            concrete values.
+        a, b: the limits, numbers; infinity is possible.
+        epsabs, epsrel: absolute and relative tolerance of the integral, in ``norm``.
+        norm: the norm of errors: "2" or "max".
+        cache_size: bytes of intermediate results that are kept.
+        limit: largest number of subintervals.
+        workers: a number of processes, or a map.
+        points: places where ``f`` is not smooth, plain.
+        quadrature: the rule on an interval: "gk21", "gk15" or "trapezoid".
+        full_output: not possible on traced values.
+        args: more arguments of ``f``.
+
+    Returns:
+        the integral, floats or complex numbers of the shape of ``f(x)``, and SciPy's error estimate
+        (infinity when staged), which has no derivative.
+
+    Raises:
+        ArgumentError: with ``full_output`` on traced values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -362,8 +394,13 @@ def fixed_quad(
     """``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, with SciPy's nodes and weights.
 
     Args:
-        func: function of an array of points, along the last axis.
-        a, b, args, n: SciPy's.
+        func: ``func(x, *args)``: values of shape (..., n), for points of shape (n,).
+        a, b: the limits, finite numbers.
+        args: more arguments of ``func``.
+        n: the number of points; polynomials of a degree up to 2 n - 1 are integrated exactly.
+
+    Returns:
+        the integral, shape (...), and ``None``, in place of an error estimate.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -43,14 +43,24 @@ def root(
 ) -> Any:
     """``scipy.optimize.root``: ``x`` and ``fun`` have derivatives, by ``args`` and captured values.
 
-    The methods "hybr" and "lm" use functrace's Jacobian, unless ``jac=`` is given.
+    It finds a zero of n functions of n unknowns. The methods "hybr" and "lm" use functrace's
+    Jacobian, unless ``jac=`` is given.
 
     Args:
-        fun, x0, args, method, jac, tol, callback, options: SciPy's.
+        fun: ``fun(x, *args)``: residuals, shape (n,), for x of shape (n,); with "lm" there may be
+            more, whose squares are minimized.
+        x0: the start, shape (n,) or a number.
+        args: more arguments of ``fun`` and ``jac``.
+        method: "hybr", "lm", or another of SciPy's names.
+        jac: ``jac(x, *args)``, shape (n, n); True if ``fun`` returns a pair with it.
+        tol: tolerance, whose meaning depends on the method.
+        callback: a function that is called in each iteration, for the methods that have one.
+        options: options of the method, e.g. ``maxiter``.
 
     Returns:
-        SciPy's result; statistics of the solver (``fjac``, ``qtf``) raise when they are
-        differentiated.
+        SciPy's result. ``x``, floats of shape (n,), and ``fun``, the residuals, have derivatives;
+        statistics of the solver (``fjac``, ``qtf``) raise when they are differentiated, and are
+        missing under `jit` and `vmap`.
 
     Raises:
         NotDifferentiableError: if the result is differentiated and ``success`` is false.
@@ -141,9 +151,26 @@ def fsolve(
 ) -> Any:
     """``scipy.optimize.fsolve``: the root is differentiable by ``args`` and captured values.
 
+    It finds a zero of n functions of n unknowns, with functrace's Jacobian by default.
+
     Args:
-        func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag:
-            SciPy's.
+        func: ``func(x, *args)``: residuals, shape (n,), for x of shape (n,).
+        x0: the start, shape (n,) or a number.
+        args: more arguments of ``func`` and ``fprime``.
+        fprime: ``fprime(x, *args)``: the Jacobian, shape (n, n).
+        full_output: True to return four results.
+        col_deriv: True if ``fprime`` returns the transposed Jacobian.
+        xtol: tolerance of the relative change of x.
+        maxfev: largest number of calls of ``func``; 0 for SciPy's choice.
+        band, epsfcn: number of diagonals of the Jacobian below and above the main one, and the
+            relative step of differences; no effect on traced values, which need no differences.
+        factor: bound of the first step, relative to the norm of ``diag * x0``.
+        diag: scales of the unknowns, shape (n,).
+
+    Returns:
+        the root, floats of shape (n,). With ``full_output``: the root, the dict ``infodict``, of
+        which only ``fvec``, the residuals, has a derivative, the status, 1 for success, and the
+        message, which is empty under `jit` and `vmap`.
 
     Raises:
         NotDifferentiableError: if the root is differentiated and the solver did not succeed.
@@ -264,7 +291,21 @@ def root_scalar(
     The method "newton" uses functrace's derivative, unless one is given.
 
     Args:
-        f, args, method, bracket, fprime, fprime2, x0, x1, xtol, rtol, maxiter, options: SciPy's.
+        f: ``f(x, *args)``: a number, for a number.
+        args: more arguments of ``f``, ``fprime`` and ``fprime2``.
+        method: "brentq", "brenth", "bisect", "ridder", "toms748" (with ``bracket``), "newton",
+            "halley", "secant"; by default one that needs no more than what is given.
+        bracket: two numbers where ``f`` has different signs.
+        fprime: the derivative of ``f``; True if ``f`` returns it, too.
+        fprime2: the second derivative of ``f``; True if ``f`` returns it, too.
+        x0, x1: the start, and a second one for "secant".
+        xtol, rtol: absolute and relative tolerance of the root.
+        maxiter: largest number of iterations.
+        options: options of the method, by name.
+
+    Returns:
+        SciPy's result. ``root``, a float64 number, has derivatives; ``converged``, ``iterations``
+        and ``function_calls`` have none.
 
     Raises:
         NotDifferentiableError: if the root is differentiated and ``converged`` is false.
@@ -402,6 +443,23 @@ def _documented(name: str, solver: Callable[..., Any]) -> Any:
     solver.__name__ = solver.__qualname__ = name
     solver.__doc__ = f"""``scipy.optimize.{name}``; the root has derivatives by ``args`` and closures (see `root_scalar`).
 
+    Args:
+        f: ``f(x, *args)``: a number, for a number.
+        a, b: the ends of an interval, numbers where ``f`` has different signs.
+        args: more arguments of ``f``.
+        xtol, rtol: absolute and relative tolerance of the root.
+        maxiter: largest number of iterations.
+        full_output: True to return a pair.
+        disp: True to raise an error if it does not converge.
+
+    Returns:
+        the root, a float64 number; with ``full_output`` also an object with ``root``,
+        ``converged``, ``iterations`` and ``function_calls``.
+
+    Raises:
+        NotDifferentiableError: if the root is differentiated and it has not converged.
+        RuntimeError: like SciPy, with ``disp``, if it does not converge.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import optimize
@@ -431,6 +489,24 @@ def toms748(
 ) -> Any:
     """``scipy.optimize.toms748``: differentiable by ``args`` and captures; see `root_scalar`.
 
+    Args:
+        f: ``f(x, *args)``: a number, for a number.
+        a, b: the ends of an interval, numbers where ``f`` has different signs.
+        args: more arguments of ``f``.
+        k: number of Newton-quadratic steps in an iteration.
+        xtol, rtol: absolute and relative tolerance of the root.
+        maxiter: largest number of iterations.
+        full_output: True to return a pair.
+        disp: True to raise an error if it does not converge.
+
+    Returns:
+        the root, a float64 number; with ``full_output`` also an object with ``root``,
+        ``converged``, ``iterations`` and ``function_calls``.
+
+    Raises:
+        NotDifferentiableError: if the root is differentiated and it has not converged.
+        RuntimeError: like SciPy, with ``disp``, if it does not converge.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import optimize
@@ -459,10 +535,25 @@ def newton(
     Without ``fprime``, it is the secant method, like SciPy's.
 
     Args:
-        func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp: SciPy's.
+        func: ``func(x, *args)``: values of the shape of x, each of which depends on one element.
+        x0: the starts, a number or an array, floats or complex numbers.
+        fprime: ``fprime(x, *args)``: the derivative of ``func``, elementwise.
+        args: more arguments of ``func``, ``fprime`` and ``fprime2``.
+        tol, rtol: absolute and relative tolerance of a root.
+        maxiter: largest number of iterations.
+        fprime2: the second derivative of ``func``, for Halley's method.
+        x1: second starts of the secant method, like ``x0``.
+        full_output: True to return more results.
+        disp: True to raise an error if a number does not converge.
+
+    Returns:
+        the roots, of the shape and dtype of ``x0``. With ``full_output``, for a number: the root
+        and an object with ``root`` and ``converged``; for an array: the roots, which of them have
+        converged, and where the derivative was zero (always false on traced values), bools.
 
     Raises:
         NotDifferentiableError: if a root is differentiated, and one of them has not converged.
+        RuntimeError: like SciPy, with ``disp``, if a number does not converge.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -520,9 +611,18 @@ def fixed_point(
     """``scipy.optimize.fixed_point``: ``x = func(x)``, differentiable by ``args`` and captures.
 
     Args:
-        func, x0, args, xtol, maxiter, method: SciPy's.
+        func: ``func(x, *args)``: values of the shape of x.
+        x0: the start, a number or an array.
+        args: more arguments of ``func``.
+        xtol: tolerance of the relative change of x.
+        maxiter: largest number of iterations.
+        method: "del2" (Steffensen's acceleration) or "iteration".
+
+    Returns:
+        the fixed point, of the shape of ``x0``, floats.
 
     Raises:
+        ShapeError: if ``func`` returns another shape.
         RuntimeError: like SciPy, if it does not converge.
 
     Example:

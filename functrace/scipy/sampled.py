@@ -43,6 +43,19 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
 def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Any:
     """``scipy.integrate.trapezoid``, differentiable by samples and their positions.
 
+    Args:
+        y: samples; shape (..., m, ...), with m on ``axis``.
+        x: positions of the samples, shape (m,) or that of ``y``; ``None`` for equal distances.
+        dx: distance of the samples, where ``x`` is ``None``; a number, or an array that broadcasts
+            to the m - 1 distances on ``axis``.
+        axis: the axis of ``y`` to integrate along.
+
+    Returns:
+        the integral, of the shape of ``y`` without ``axis``; floats or complex numbers.
+
+    Raises:
+        ShapeError: if ``x`` does not have length m.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import integrate
@@ -65,6 +78,21 @@ def cumulative_trapezoid(
     initial: float | None = None,
 ) -> Any:
     """``scipy.integrate.cumulative_trapezoid``; ``initial`` is ``None`` or 0, like SciPy's.
+
+    Args:
+        y: samples; shape (..., m, ...), with m on ``axis``.
+        x: positions of the samples, shape (m,) or that of ``y``; ``None`` for equal distances.
+        dx: distance of the samples, where ``x`` is ``None``; a number, or an array that broadcasts
+            to the m - 1 distances on ``axis``.
+        axis: the axis of ``y`` to integrate along.
+        initial: 0 to put this number before the results.
+
+    Returns:
+        the integral from the first sample to each other one: of the shape of ``y``, with length
+        m - 1 on ``axis``, or m with ``initial``; floats or complex numbers.
+
+    Raises:
+        ShapeError: if ``x`` does not have length m, or ``initial`` is another number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -107,6 +135,19 @@ def _parabolas(values: Numbers, steps: Numbers) -> Any:
 def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: int = -1) -> Any:
     """``scipy.integrate.simpson``, with Cartwright's correction for an even number of samples.
 
+    Args:
+        y: samples; shape (..., m, ...), with m on ``axis``.
+        x: positions of the samples, shape (m,) or that of ``y``; ``None`` for equal distances.
+        dx: distance of the samples, where ``x`` is ``None``; a number, or an array that broadcasts
+            to the m - 1 distances on ``axis``.
+        axis: the axis of ``y`` to integrate along.
+
+    Returns:
+        the integral, of the shape of ``y`` without ``axis``; floats or complex numbers.
+
+    Raises:
+        ShapeError: if ``x`` does not have length m.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import integrate
@@ -140,6 +181,22 @@ def cumulative_simpson(
     initial: Operand | None = None,
 ) -> Any:
     """``scipy.integrate.cumulative_simpson``, for traced values too.
+
+    Args:
+        y: samples; shape (..., m, ...), with m on ``axis``.
+        x: positions of the samples, shape (m,) or that of ``y``; ``None`` for equal distances.
+        dx: distance of the samples, where ``x`` is ``None``; a number, or an array that broadcasts
+            to the m - 1 distances on ``axis``.
+        axis: the axis of ``y`` to integrate along.
+        initial: a number, or an array with length 1 on ``axis``, to put before the results and add
+            to them.
+
+    Returns:
+        the integral from the first sample to each other one: of the shape of ``y``, with length
+        m - 1 on ``axis``, or m with ``initial``; floats or complex numbers.
+
+    Raises:
+        ShapeError: if ``x`` does not have length m.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -182,6 +239,18 @@ def _each(values: Numbers, steps: Numbers, *, equal: bool) -> Any:
 @on_traced(scipy.integrate.romb)
 def romb(y: Operand, dx: Operand = 1.0, axis: int = -1, show: bool = False) -> Any:
     """``scipy.integrate.romb``; ``show`` is for plain values.
+
+    Args:
+        y: samples at equal distances; shape (..., m, ...), with m = 2**k + 1 on ``axis``.
+        dx: distance of the samples, a number.
+        axis: the axis of ``y`` to integrate along.
+        show: True to print the table of extrapolations; no effect on traced values.
+
+    Returns:
+        the integral, of the shape of ``y`` without ``axis``; floats or complex numbers.
+
+    Raises:
+        ShapeError: if m is not one more than a power of 2.
 
     Example:
         >>> import numpy as np, functrace as ft
