@@ -51,7 +51,7 @@ class Parameter(Tensor, metaclass=_ParameterKind):
             data = factories.empty(0)
         if type(data) in (Tensor, Parameter):
             return Tensor._make_subclass(cls, data, requires_grad)
-        made = data.detach()
+        made: Any = data.detach()
         if type(made) is not type(data) and type(data) is not Buffer:
             made = Tensor._make_subclass(type(data), made)
         made.requires_grad_(requires_grad)
@@ -116,7 +116,7 @@ class Buffer(Tensor, metaclass=_BufferKind):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
         """Return the tensor's alias, marked as a buffer."""
-        made = (
+        made: Any = (
             (factories.empty(0) if data is None else data)
             .detach()
             .requires_grad_(data is not None and data.requires_grad)

@@ -181,22 +181,22 @@ class Tensor(Methods):
         return self
 
     @staticmethod
-    def _make_subclass(cls: type[Any], data: Tensor, require_grad: bool = False) -> Any:
+    def _make_subclass(kind: type[Any], data: Tensor, require_grad: bool = False) -> Any:
         """Return a leaf of a subclass that shares a tensor's memory and version counter.
 
         Args:
-            cls: the subclass.
+            kind: the subclass.
             data: the tensor; gradients do not flow to it.
             require_grad: whether the leaf requires gradients.
 
         Raises:
-            TypeError: if ``cls`` is no subclass of `Tensor`, or ``data`` is no tensor.
+            TypeError: if ``kind`` is no subclass of `Tensor`, or ``data`` is no tensor.
             RuntimeError: if integers should require gradients.
         """
-        _check_subclass(cls)
+        _check_subclass(kind)
         if not isinstance(data, Tensor):
             raise TypeError(errors.make_subclass_data(type(data).__name__))
-        made = _new(cls)
+        made = _new(kind)
         vars(made).update(vars(data._alias()))
         return made.requires_grad_() if require_grad else made
 
