@@ -135,8 +135,9 @@ def _within(program: Program, nbytes: int) -> Program:
             break
     if least <= nbytes:
         return best.interned()
+    name = "the function" if program.name == "program" else program.name  # (of a lambda)
     raise ArgumentError(
-        f"policies.budget: the derivative of {program.name} needs {least:,} bytes, not {nbytes:,}",
+        f"policies.budget: the derivative of {name} needs {least:,} bytes, not {nbytes:,}",
         fix="raise the budget, or make the largest arrays smaller (smaller batches, a scan)",
     )
 
