@@ -32,14 +32,22 @@ def solve_banded(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.solve_banded``: derivatives are banded solves, too.
+    """Solve a banded system ``a x = b``, like ``scipy.linalg.solve_banded``; derivatives are banded
+    solves, too.
 
     Args:
         l_and_u: number of diagonals below and above the main one.
-        ab: shape (..., l + u + 1, n).
-        b: shape (n,) or (..., n, k).
+        ab: the diagonals, shape (..., l + u + 1, n): ab[u + i - j, j] is a[i, j].
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
         overwrite_ab, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect
             on traced values.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -104,7 +112,23 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.solveh_banded``: by LU, without a check of positive definiteness.
+    """Solve a symmetric (Hermitian) banded system, like ``scipy.linalg.solveh_banded``: by LU,
+    without a check of positive definiteness.
+
+    Args:
+        ab: the diagonals of one triangle, shape (..., u + 1, n): row u is the main one, or row 0 if
+            lower is True.
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
+        overwrite_ab, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect
+            on traced values.
+        lower: True if ab has the lower triangle.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -125,7 +149,21 @@ def cholesky_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b d n"]:
-    """``scipy.linalg.cholesky_banded``, by the dense factorization: n**3 flops.
+    """Factorize a positive definite banded matrix, like ``scipy.linalg.cholesky_banded``, by the
+    dense factorization: n**3 flops.
+
+    Args:
+        ab: the diagonals of one triangle, shape (..., u + 1, n): row u is the main one, or row 0 if
+            lower is True.
+        overwrite_ab, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+        lower: True for the lower triangle, of the argument and of the factor.
+
+    Returns:
+        the diagonals of the factor, shape (..., u + 1, n), in the dtype of ab, integers as float64.
+
+    Raises:
+        ShapeError: if ab has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -147,7 +185,22 @@ def cho_solve_banded(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.cho_solve_banded``: two banded solves with `cholesky_banded`.
+    """Solve with the factor of `cholesky_banded`, like ``scipy.linalg.cho_solve_banded``: two
+    banded solves.
+
+    Args:
+        cb_and_lower: the diagonals of the factor, shape (..., u + 1, n), and True if it is lower
+            triangular.
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
+        overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -217,8 +270,29 @@ def eig_banded(
     max_ev: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops. ``select="v"`` is not possible
-    on traced values.
+    """Eigenvalues and eigenvectors of a symmetric (Hermitian) banded matrix, like
+    ``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops.
+
+    Args:
+        a_band: the diagonals of one triangle, shape (..., u + 1, n): row u is the main one, or row
+            0 if lower is True.
+        lower: True if a_band has the lower triangle.
+        eigvals_only: True to return only eigenvalues.
+        overwrite_a_band, max_ev, check_finite: accepted for SciPy's signature; they have no effect
+            on traced values.
+        select: "a" for all eigenvalues, "i" for those at select_range.
+        select_range: positions of the first and the last eigenvalue, in ascending order; needed for
+            "i".
+
+    Returns:
+        eigenvalues, shape (..., k), ascending and real; unless eigvals_only is True, a tuple of
+        them and the eigenvectors as columns, shape (..., n, k), in the dtype of the argument,
+        integers as float64.
+
+    Raises:
+        ShapeError: if select="i" has no select_range, or a_band has fewer than two axes.
+        UnsupportedFunctionError: if select="v": the number of eigenvalues in an interval depends on
+            values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -242,7 +316,26 @@ def eigvals_banded(
     select_range: tuple[int, int] | tuple[float, float] | None = None,
     check_finite: bool = True,
 ) -> Float[Array, "*b k"]:
-    """``scipy.linalg.eigvals_banded``; see `eig_banded`.
+    """Eigenvalues of a symmetric (Hermitian) banded matrix, like ``scipy.linalg.eigvals_banded``,
+    by the dense matrix: n**3 flops.
+
+    Args:
+        a_band: the diagonals of one triangle, shape (..., u + 1, n): row u is the main one, or row
+            0 if lower is True.
+        lower: True if a_band has the lower triangle.
+        overwrite_a_band, check_finite: accepted for SciPy's signature; they have no effect on
+            traced values.
+        select: "a" for all eigenvalues, "i" for those at select_range.
+        select_range: positions of the first and the last eigenvalue, in ascending order; needed for
+            "i".
+
+    Returns:
+        eigenvalues, shape (..., k), ascending and real.
+
+    Raises:
+        ShapeError: if select="i" has no select_range, or a_band has fewer than two axes.
+        UnsupportedFunctionError: if select="v": the number of eigenvalues in an interval depends on
+            values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -264,15 +357,28 @@ def eigh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:
-    """``scipy.linalg.eigh_tridiagonal``, by the dense matrix: n**3 flops.
+    """Eigenvalues and eigenvectors of a real symmetric tridiagonal matrix, like
+    ``scipy.linalg.eigh_tridiagonal``, by the dense matrix: n**3 flops.
 
     Args:
         d: the diagonal, shape (n,).
         e: the off-diagonal, shape (n - 1,).
         eigvals_only: True to return only eigenvalues.
-        select: "a" for all, "i" for those whose positions are in ``select_range``.
-        select_range: the first and the last position.
-        check_finite, tol, lapack_driver: accepted and ignored.
+        select: "a" for all eigenvalues, "i" for those at select_range.
+        select_range: positions of the first and the last eigenvalue, in ascending order; needed for
+            "i".
+        check_finite, tol, lapack_driver: accepted for SciPy's signature; they have no effect on
+            traced values.
+
+    Returns:
+        eigenvalues, shape (k,), ascending and real; unless eigvals_only is True, a tuple of them
+        and the eigenvectors as columns, shape (n, k), in the dtype of the argument, integers as
+        float64.
+
+    Raises:
+        ShapeError: if select="i" has no select_range, or shapes are not (n,) and (n - 1,).
+        UnsupportedFunctionError: if select="v": the number of eigenvalues in an interval depends on
+            values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -302,7 +408,25 @@ def eigvalsh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Float[Array, "k"]:
-    """``scipy.linalg.eigvalsh_tridiagonal``; see `eigh_tridiagonal`.
+    """Eigenvalues of a real symmetric tridiagonal matrix, like
+    ``scipy.linalg.eigvalsh_tridiagonal``, by the dense matrix: n**3 flops.
+
+    Args:
+        d: the diagonal, shape (n,).
+        e: the off-diagonal, shape (n - 1,).
+        select: "a" for all eigenvalues, "i" for those at select_range.
+        select_range: positions of the first and the last eigenvalue, in ascending order; needed for
+            "i".
+        check_finite, tol, lapack_driver: accepted for SciPy's signature; they have no effect on
+            traced values.
+
+    Returns:
+        eigenvalues, shape (k,), ascending and real.
+
+    Raises:
+        ShapeError: if select="i" has no select_range, or shapes are not (n,) and (n - 1,).
+        UnsupportedFunctionError: if select="v": the number of eigenvalues in an interval depends on
+            values.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -69,18 +69,24 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.solve_triangular``: one triangle of ``a`` is read.
+    """Solve a triangular system, like ``scipy.linalg.solve_triangular``: one triangle of ``a`` is
+    read.
 
     Args:
-        a: shape (..., n, n).
-        b: shape (n,) or (..., n, k).
+        a: the matrix, shape (..., n, n).
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
         trans: 0 or "N" for ``a x = b``, 1 or "T" for ``a^T x = b``, 2 or "C" for ``a^H x = b``.
-        lower: True for the lower triangle.
-        unit_diagonal: True for a unit diagonal, which is not read.
-        overwrite_b, check_finite: see the module.
+        lower: True to read the lower triangle, False for the upper one.
+        unit_diagonal: True if the diagonal is all ones; then it is not read.
+        overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
 
     Raises:
-        ShapeError: if ``trans`` is none of these, or shapes do not fit.
+        ShapeError: if trans is none of these, or shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -154,7 +160,28 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.solve``; ``assume_a`` selects the parts of ``a`` that are read; always LU.
+    """Solve ``a x = b``, like ``scipy.linalg.solve``; always by LU.
+
+    Args:
+        a: the matrix, shape (..., n, n).
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
+        lower: True to read the lower triangle of a symmetric or Hermitian matrix, False for the
+            upper one.
+        overwrite_a, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect
+            on traced values.
+        assume_a: structure of the matrix, which selects the elements that are read: None or
+            "general" all; "symmetric", "hermitian" and "positive definite" one triangle;
+            "diagonal", "tridiagonal", "upper triangular", "lower triangular" those parts; "banded"
+            all.
+        transposed: True to solve ``a^T x = b``, for real matrices.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if assume_a is no structure, or shapes do not fit.
+        UnsupportedFunctionError: if transposed is True and the matrix is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -186,7 +213,24 @@ def inv(
     assume_a: str | None = None,
     lower: bool = False,
 ) -> Inexact[Array, "*b n n"]:
-    """``scipy.linalg.inv``, for traced values too.
+    """Inverse of a matrix, like ``scipy.linalg.inv``; always by LU.
+
+    Args:
+        a: the matrix, shape (..., n, n).
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+        assume_a: structure of the matrix, which selects the elements that are read: None or
+            "general" all; "symmetric", "hermitian" and "positive definite" one triangle;
+            "diagonal", "tridiagonal", "upper triangular", "lower triangular" those parts; "banded"
+            all.
+        lower: True to read the lower triangle of a symmetric or Hermitian matrix, False for the
+            upper one.
+
+    Returns:
+        the inverse, shape (..., n, n), in the dtype of a, integers as float64.
+
+    Raises:
+        ShapeError: if assume_a is no structure, or a is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -202,7 +246,18 @@ def inv(
 def det(
     a: Numeric[X, "*b n n"] | Nested, overwrite_a: bool = False, check_finite: bool = True
 ) -> Inexact[Any, "*b"]:
-    """``scipy.linalg.det``, for traced values too.
+    """Determinant of a matrix, like ``scipy.linalg.det``.
+
+    Args:
+        a: the matrix, shape (..., n, n).
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the determinant, shape (...), in the dtype of a, integers as float64.
+
+    Raises:
+        ShapeError: if a is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -224,7 +279,22 @@ def cholesky(
     overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n n"]:
-    """``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part.
+    """Cholesky factor, like ``scipy.linalg.cholesky``; its derivative is that of the function of
+    the symmetric part.
+
+    Args:
+        a: a symmetric (Hermitian) positive definite matrix, shape (..., n, n).
+        lower: True for the factor l of ``a = l l^H``, False for u of ``a = u^H u``; the triangle of
+            a that is read.
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the factor, shape (..., n, n), zero in the other triangle; in the dtype of a, integers as
+        float64.
+
+    Raises:
+        ShapeError: if a is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -244,7 +314,21 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> tuple[Inexact[Array, "*b n n"], bool]:
-    """``scipy.linalg.cho_factor``; the other triangle is 0 (SciPy leaves arbitrary values there).
+    """Cholesky factor for `cho_solve`, like ``scipy.linalg.cho_factor``; the other triangle is 0
+    (SciPy leaves arbitrary values there).
+
+    Args:
+        a: a symmetric (Hermitian) positive definite matrix, shape (..., n, n).
+        lower: True for the factor l of ``a = l l^H``, False for u of ``a = u^H u``; the triangle of
+            a that is read.
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the factor, shape (..., n, n), in the dtype of a, integers as float64; and lower.
+
+    Raises:
+        ShapeError: if a is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -264,7 +348,21 @@ def cho_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.cho_solve``: solve with the result of `cho_factor`, by two triangular solves.
+    """Solve with the result of `cho_factor`, like ``scipy.linalg.cho_solve``: two triangular
+    solves.
+
+    Args:
+        c_and_lower: the factor, shape (..., n, n), and True if it is lower triangular.
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
+        overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -284,7 +382,21 @@ def cho_solve(
 def lu_factor(
     a: Numeric[X, "*b m n"] | Nested, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Inexact[Array, "*b m n"], Integer[Array, "*b k"]]:
-    """``scipy.linalg.lu_factor``: both factors in one matrix, and LAPACK's pivots.
+    """LU factors for `lu_solve`, like ``scipy.linalg.lu_factor``: both in one matrix, and LAPACK's
+    pivots.
+
+    Args:
+        a: the matrix, shape (..., m, n).
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the factors, shape (..., m, n), the lower one without its unit diagonal, in the dtype of a,
+        integers as float64; and pivots, integers of shape (..., min(m, n)): row i was exchanged
+        with row pivots[i].
+
+    Raises:
+        ShapeError: if a has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -306,7 +418,21 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.lu_solve``: solve with `lu_factor`; ``trans`` as in `solve_triangular`.
+    """Solve with the result of `lu_factor`, like ``scipy.linalg.lu_solve``: two triangular solves.
+
+    Args:
+        lu_and_piv: the factors, shape (..., n, n), and the pivots, integers of shape (..., n).
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
+        trans: 0 for ``a x = b``, 1 for ``a^T x = b``, 2 for ``a^H x = b``.
+        overwrite_b, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if trans is none of these, or shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -339,13 +465,22 @@ def lu(
     check_finite: bool = True,
     p_indices: bool = False,
 ) -> tuple[Numeric[Array, "..."], ...]:
-    """``scipy.linalg.lu``: ``a = P L U``; the order of rows has no derivative.
+    """LU factors ``a = p l u``, like ``scipy.linalg.lu``; the order of rows has no derivative.
 
     Args:
-        a: shape (..., m, n).
-        permute_l: True to return ``P L`` and ``U``.
-        overwrite_a, check_finite: see the module.
-        p_indices: True to return P as row positions: ``a = L[p] U``.
+        a: the matrix, shape (..., m, n).
+        permute_l: True to return ``p l`` and u.
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+        p_indices: True to return p as row positions: ``a = l[p] u``.
+
+    Returns:
+        with k = min(m, n): p, shape (..., m, m), or int32 of shape (..., m); l, shape (..., m, k),
+        unit lower triangular; u, shape (..., k, n), upper triangular. The factors have the dtype of
+        a, integers as float64. With permute_l, two matrices: ``p l`` and u.
+
+    Raises:
+        ShapeError: if a has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -378,18 +513,30 @@ def eigh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Any:
-    """``scipy.linalg.eigh``: eigenvalues and vectors of ``a v = w b v`` for symmetric ``a`` and
-    positive ``b``.
+    """Eigenvalues and eigenvectors of ``a v = w b v`` for symmetric a and positive definite b, like
+    ``scipy.linalg.eigh``.
 
     Args:
-        a: shape (..., n, n), of which one triangle is read.
+        a: a symmetric (Hermitian) matrix, shape (..., n, n), of which one triangle is read.
         b: likewise, positive definite; the identity by default.
-        lower: True for the lower triangle.
+        lower: True to read the lower triangle.
         eigvals_only: True to return only eigenvalues.
-        overwrite_a, overwrite_b, check_finite, driver: not needed here.
+        overwrite_a, overwrite_b, check_finite, driver: accepted for SciPy's signature; they have no
+            effect on traced values.
         type: 1 for ``a v = w b v``, 2 for ``a b v = w v``, 3 for ``b a v = w v``.
-        subset_by_index: positions of the first and the last eigenvalue to return.
-        subset_by_value: not possible on traced values: their number depends on values.
+        subset_by_index: positions of the first and the last eigenvalue to return, in ascending
+            order.
+        subset_by_value: must be left out: the number of eigenvalues in an interval depends on
+            values.
+
+    Returns:
+        eigenvalues, shape (..., k), ascending and real; unless eigvals_only is True, a tuple of
+        them and the eigenvectors as columns, shape (..., n, k), in the dtype of the argument,
+        integers as float64.
+
+    Raises:
+        ShapeError: if type is none of these, or a is not square in its last two axes.
+        UnsupportedFunctionError: if subset_by_value is given.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -440,7 +587,22 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """``scipy.linalg.svd``; ``lapack_driver`` has no effect.
+    """Singular value decomposition ``a = u diag(s) vh``, like ``scipy.linalg.svd``.
+
+    Args:
+        a: the matrix, shape (..., m, n).
+        full_matrices: True for square u and vh, False for min(m, n) columns of u and rows of vh.
+        compute_uv: False to return only singular values.
+        overwrite_a, check_finite, lapack_driver: accepted for SciPy's signature; they have no
+            effect on traced values.
+
+    Returns:
+        with k = min(m, n): u, shape (..., m, m) or (..., m, k); s, shape (..., k), descending and
+        real; vh, shape (..., n, n) or (..., k, n). u and vh have the dtype of a, integers as
+        float64. Only s if compute_uv is False.
+
+    Raises:
+        ShapeError: if a has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -460,12 +622,36 @@ def svd(
 # -- functions of matrices -------------------------------------------------------------------------
 
 
+_FORMULAS = {
+    "expm": "Matrix exponential, the sum of ``A^k / k!``",
+    "cosm": "Matrix cosine ``(expm(i A) + expm(-i A)) / 2``",
+    "sinm": "Matrix sine ``(expm(i A) - expm(-i A)) / 2i``",
+    "tanm": "Matrix tangent ``cosm(A)^-1 sinm(A)``",
+    "coshm": "Hyperbolic matrix cosine ``(expm(A) + expm(-A)) / 2``",
+    "sinhm": "Hyperbolic matrix sine ``(expm(A) - expm(-A)) / 2``",
+    "tanhm": "Hyperbolic matrix tangent ``coshm(A)^-1 sinhm(A)``",
+    "logm": "Principal matrix logarithm, whose exponential is ``A``",
+    "sqrtm": "Principal matrix square root, whose square is ``A``",
+}
+
+
 def _function(name: str) -> Any:
     def function(A: Numeric[X, "*b n n"] | Nested) -> Inexact[Array, "*b n n"]:
         return mf.matrix_function(matrices(name, A), name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""``scipy.linalg.{name}``; its derivative is a block of the function of a matrix of twice the size.
+    function.__doc__ = f"""{_FORMULAS[name]}, like ``scipy.linalg.{name}``.
+
+    The derivative is a block of the function of a matrix of twice the size.
+
+    Args:
+        A: the matrix, shape (..., n, n).
+
+    Returns:
+        the function of it, shape (..., n, n), floating or complex.
+
+    Raises:
+        ShapeError: if A is not square in its last two axes.
 
     Example:
         >>> import numpy as np, scipy.linalg, functrace as ft

@@ -46,7 +46,18 @@ def solve_sylvester(
     b: Numeric[X, "*#b n n"] | Nested,
     q: Numeric[X, "*#b m n"] | Nested,
 ) -> Inexact[Array, "*b m n"]:
-    """``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``.
+    """Solve ``a x + x b = q``, like ``scipy.linalg.solve_sylvester``.
+
+    Args:
+        a: shape (..., m, m).
+        b: shape (..., n, n).
+        q: shape (..., m, n).
+
+    Returns:
+        x, shape (..., m, n), in the common dtype of the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if a or b is not square, or shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -64,7 +75,16 @@ def solve_sylvester(
 def solve_continuous_lyapunov(
     a: Numeric[X, "*#b n n"] | Nested, q: Numeric[X, "*#b n n"] | Nested
 ) -> Inexact[Array, "*b n n"]:
-    """``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``.
+    """Solve ``a x + x a^H = q``, like ``scipy.linalg.solve_continuous_lyapunov``.
+
+    Args:
+        a, q: matrices, shape (..., n, n).
+
+    Returns:
+        x, shape (..., n, n), in the common dtype of the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if a is not square, or shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -82,12 +102,18 @@ def solve_continuous_lyapunov(
 def solve_discrete_lyapunov(
     a: Numeric[X, "*#b n n"] | Nested, q: Numeric[X, "*#b n n"] | Nested, method: str | None = None
 ) -> Inexact[Array, "*b n n"]:
-    """``scipy.linalg.solve_discrete_lyapunov``: solve ``a x a^H - x + q = 0``.
+    """Solve ``a x a^H - x + q = 0``, like ``scipy.linalg.solve_discrete_lyapunov``.
 
     Args:
-        a, q: shape (..., n, n).
+        a, q: matrices, shape (..., n, n).
         method: "direct" solves n**2 equations, "bilinear" a continuous one; by default the former
             for n < 10.
+
+    Returns:
+        x, shape (..., n, n), in the common dtype of the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if method is neither, or a matrix is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -132,17 +158,23 @@ def solve_continuous_are(
     s: Numeric[X, "n k"] | Number | None = None,
     balanced: bool = True,
 ) -> Inexact[Array, "n n"]:
-    """``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e +
-    s^H) + q = 0``.
+    """Solve the continuous algebraic Riccati equation, like ``scipy.linalg.solve_continuous_are``.
+
+    ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``
 
     Args:
-        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with
-            `functrace.vmap`.
-        balanced: SciPy's.
+        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k); a number is a
+            matrix of one element. q and r are symmetric (Hermitian); e is the identity and s zeros
+            by default. Map stacks with `functrace.vmap`.
+        balanced: True to balance the matrix pencil before it is factorized.
+
+    Returns:
+        the stabilizing solution x, shape (n, n), float64 or complex128 (wider if an argument is).
 
     Raises:
-        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` must be symmetric
-            (Hermitian).
+        ShapeError: if an argument is a stack of matrices, or shapes do not fit.
+        ValueError, LinAlgError: SciPy's, when the program runs: if q or r is not symmetric, or
+            there is no stabilizing solution.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -174,18 +206,23 @@ def solve_discrete_are(
     s: Numeric[X, "n k"] | Number | None = None,
     balanced: bool = True,
 ) -> Inexact[Array, "n n"]:
-    """``scipy.linalg.solve_discrete_are``, for traced values too.
+    """Solve the discrete algebraic Riccati equation, like ``scipy.linalg.solve_discrete_are``.
 
     ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``
 
     Args:
-        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with
-            `functrace.vmap`.
-        balanced: SciPy's.
+        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k); a number is a
+            matrix of one element. q and r are symmetric (Hermitian); e is the identity and s zeros
+            by default. Map stacks with `functrace.vmap`.
+        balanced: True to balance the matrix pencil before it is factorized.
+
+    Returns:
+        the stabilizing solution x, shape (n, n), float64 or complex128 (wider if an argument is).
 
     Raises:
-        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` must be symmetric
-            (Hermitian).
+        ShapeError: if an argument is a stack of matrices, or shapes do not fit.
+        ValueError, LinAlgError: SciPy's, when the program runs: if q or r is not symmetric, or
+            there is no stabilizing solution.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -23,11 +23,16 @@ from functrace.typing import Array
 def toeplitz(
     c: Shaped[X, "*#b m"] | Nested, r: Shaped[X, "*#b n"] | Nested | None = None
 ) -> Shaped[Array, "*b m n"]:
-    """``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
+    """Toeplitz matrix, with constant diagonals, from its first column and its first row, like
+    ``scipy.linalg.toeplitz``.
 
     Args:
-        c: shape (..., m).
-        r: shape (..., n), whose first element is not read; the conjugate of ``c`` by default.
+        c: the first column, shape (..., m).
+        r: the first row, shape (..., n), whose first element is not read; the conjugate of c by
+            default.
+
+    Returns:
+        the matrix, shape (..., m, n), in the common dtype of c and r.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -49,7 +54,14 @@ def toeplitz(
 
 @on_traced(scipy.linalg.block_diag)
 def block_diag(*arrs: Shaped[X, "..."] | Nested) -> Shaped[Array, "*b m n"]:
-    """``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast.
+    """Block diagonal matrix, like ``scipy.linalg.block_diag``; vectors are rows, and stacks
+    broadcast.
+
+    Args:
+        arrs: the blocks, shapes (..., m_i, n_i), (n_i,) for one row, or () for one element.
+
+    Returns:
+        the matrix, shape (..., sum of m_i, sum of n_i), in the common dtype of the blocks.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -74,7 +86,14 @@ def block_diag(*arrs: Shaped[X, "..."] | Nested) -> Shaped[Array, "*b m n"]:
 
 @on_traced(scipy.linalg.circulant)
 def circulant(c: Shaped[X, "*b n"] | Nested) -> Shaped[Array, "*b n n"]:
-    """``scipy.linalg.circulant``: each column is the one before, rotated by one.
+    """Circulant matrix, like ``scipy.linalg.circulant``: each column is the one before, rotated by
+    one.
+
+    Args:
+        c: the first column, shape (..., n).
+
+    Returns:
+        the matrix, shape (..., n, n), in the dtype of c.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -93,11 +112,15 @@ def circulant(c: Shaped[X, "*b n"] | Nested) -> Shaped[Array, "*b n n"]:
 def hankel(
     c: Shaped[X, "*#b m"] | Nested, r: Shaped[X, "*#b n"] | Nested | None = None
 ) -> Shaped[Array, "*b m n"]:
-    """``scipy.linalg.hankel``: constant anti-diagonals, from the first column and the last row.
+    """Hankel matrix, with constant anti-diagonals, from its first column and its last row, like
+    ``scipy.linalg.hankel``.
 
     Args:
-        c: shape (..., m).
-        r: shape (..., n), whose first element is not read; zeros by default.
+        c: the first column, shape (..., m).
+        r: the last row, shape (..., n), whose first element is not read; zeros by default.
+
+    Returns:
+        the matrix, shape (..., m, n), in the common dtype of c and r.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -119,8 +142,17 @@ def hankel(
 
 @on_traced(scipy.linalg.companion)
 def companion(a: Numeric[X, "*b n"] | Nested) -> Numeric[Array, "*b m m"]:
-    """``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients,
-    shape (..., n).
+    """Companion matrix of a polynomial, like ``scipy.linalg.companion``: the polynomial is its
+    characteristic polynomial, up to a factor.
+
+    Args:
+        a: coefficients, the highest power first, shape (..., n); the first one is not 0.
+
+    Returns:
+        the matrix, shape (..., n - 1, n - 1), in the dtype of a, integers as float64.
+
+    Raises:
+        ShapeError: if there are fewer than two coefficients.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -145,7 +177,13 @@ def companion(a: Numeric[X, "*b n"] | Nested) -> Numeric[Array, "*b m m"]:
 
 @on_traced(scipy.linalg.fiedler)
 def fiedler(a: Numeric[X, "*b n"] | Nested) -> Numeric[Array, "*b n n"]:
-    """``scipy.linalg.fiedler``: absolute differences of all pairs of elements, shape (..., n, n).
+    """Absolute differences of all pairs of elements, like ``scipy.linalg.fiedler``.
+
+    Args:
+        a: numbers, shape (..., n).
+
+    Returns:
+        the symmetric matrix ``abs(a[i] - a[j])``, shape (..., n, n), in the real dtype of a.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -163,11 +201,18 @@ def fiedler(a: Numeric[X, "*b n"] | Nested) -> Numeric[Array, "*b n n"]:
 def leslie(
     f: Numeric[X, "*#b n"] | Nested, s: Numeric[X, "*#b m"] | Nested
 ) -> Numeric[Array, "*b n n"]:
-    """``scipy.linalg.leslie``: births in the first row, survivors below the diagonal.
+    """Leslie matrix of a population, like ``scipy.linalg.leslie``: births in the first row,
+    survivors below the diagonal.
 
     Args:
-        f: shape (..., n).
-        s: shape (..., n - 1).
+        f: births of each age, shape (..., n).
+        s: fraction of each age but the last that survives, shape (..., n - 1).
+
+    Returns:
+        the matrix, shape (..., n, n), in the common dtype of f and s.
+
+    Raises:
+        ShapeError: if s is not one shorter than f.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -196,7 +241,21 @@ def leslie(
 def convolution_matrix(
     a: Numeric[X, "*b m"] | Nested, n: int, mode: str = "full"
 ) -> Numeric[Array, "*b k {n}"]:
-    """``scipy.linalg.convolution_matrix``: the matrix that convolves with ``a``, shape (..., m).
+    """Matrix that convolves a vector of n elements with ``a``, like
+    ``scipy.linalg.convolution_matrix``.
+
+    Args:
+        a: the kernel, shape (..., m).
+        n: number of columns.
+        mode: "full" for all places where the kernel and the vector overlap, "same" for as many as
+            the longer one has, "valid" for those with complete overlap.
+
+    Returns:
+        the matrix, in the dtype of a: shape (..., k, n) with k = m + n - 1 for "full", max(m, n)
+            for "same", and max(m, n) - min(m, n) + 1 for "valid".
+
+    Raises:
+        ShapeError: if mode is none of these.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -231,8 +290,17 @@ def convolution_matrix(
 def khatri_rao(
     a: Numeric[X, "*#b m k"] | Nested, b: Numeric[X, "*#b n k"] | Nested
 ) -> Numeric[Array, "*b r k"]:
-    """``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and
-    (..., n, k).
+    """Kronecker products column by column, like ``scipy.linalg.khatri_rao``.
+
+    Args:
+        a: shape (..., m, k).
+        b: shape (..., n, k).
+
+    Returns:
+        the products, shape (..., m n, k), in the common dtype of a and b.
+
+    Raises:
+        ShapeError: if the numbers of columns differ.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -266,8 +334,21 @@ def solve_toeplitz(
     b: Numeric[X, "n"] | Numeric[X, "*b n k"] | Nested,
     check_finite: bool = True,
 ) -> Inexact[Array, "*b n"] | Inexact[Array, "*b n k"]:
-    """``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion
-    has n**2.
+    """Solve a Toeplitz system, like ``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3
+    flops, where Levinson's recursion has n**2.
+
+    Args:
+        c_or_cr: the first column, shape (n,), or a tuple of it and the first row, shape (n,), which
+            is the conjugate of the column by default.
+        b: right-hand sides, shape (n,) for one, (..., n, k) for k columns.
+        check_finite: accepted for SciPy's signature; it has no effect on traced values.
+
+    Returns:
+        the solution, shape (n,) for a vector b and (..., n, k) for columns; in the common dtype of
+        the arguments, integers as float64.
+
+    Raises:
+        ShapeError: if shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -289,8 +370,20 @@ def matmul_toeplitz(
     check_finite: bool = False,
     workers: int | None = None,
 ) -> Numeric[Array, "m *k"]:
-    """``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n
+    """Product with a Toeplitz matrix, like ``scipy.linalg.matmul_toeplitz``, by FFT of length m + n
     - 1.
+
+    Args:
+        c_or_cr: the first column, shape (m,), or a tuple of it and the first row, shape (n,), which
+            is the conjugate of the column by default.
+        x: what the matrix multiplies, shape (n, ...).
+        check_finite, workers: accepted for SciPy's signature; they have no effect on traced values.
+
+    Returns:
+        the product, shape (m, ...), floating or complex.
+
+    Raises:
+        ShapeError: if x does not have n rows.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -330,11 +423,25 @@ def solve_circulant(
     baxis: int = 0,
     outaxis: int = 0,
 ) -> Numeric[Array, "..."]:
-    """``scipy.linalg.solve_circulant`` with ``singular="raise"`` and a regular matrix, by FFT.
+    """Solve a regular circulant system by FFT, like ``scipy.linalg.solve_circulant`` with
+    ``singular="raise"``.
+
+    Args:
+        c: first columns of circulant matrices, of n elements along caxis.
+        b: right-hand sides, of n elements along baxis.
+        singular: "raise"; a singular matrix is not detected, and divides by 0.
+        tol: accepted for SciPy's signature; it has no effect on traced values.
+        caxis: the axis of c with the elements of a column.
+        baxis: the axis of b with the elements of a right-hand side.
+        outaxis: the axis of the result with the elements of a solution.
+
+    Returns:
+        solutions, of n elements along outaxis; the other axes of c and b broadcast. Real if c and b
+        are, otherwise complex.
 
     Raises:
-        ShapeError: if ``singular="lstsq"``, which depends on which eigenvalues are 0, or shapes do
-            not fit.
+        ShapeError: if singular="lstsq", which depends on which eigenvalues are 0, or shapes do not
+            fit.
 
     Example:
         >>> import numpy as np, functrace as ft

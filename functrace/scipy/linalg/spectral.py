@@ -39,15 +39,26 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.qr``; the order of columns has no derivative.
+    """QR factors ``a = q r``, like ``scipy.linalg.qr``; the order of columns has no derivative.
 
     Args:
-        a: shape (..., m, n).
+        a: the matrix, shape (..., m, n).
         overwrite_a, lwork, check_finite: accepted for SciPy's signature; they have no effect on
             traced values.
         mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, for
             plain values.
-        pivoting: True to order columns by decreasing diagonals, and to return the order.
+        pivoting: True to order columns by decreasing diagonals of r, and to return the order p:
+            ``a[:, p] = q r``.
+
+    Returns:
+        with k = m, or min(m, n) if mode is "economic": q, shape (..., m, k), with orthonormal
+        columns; r, shape (..., k, n), upper triangular, both in the dtype of a, integers as
+        float64; and p, int32 of shape (..., n), if pivoting is True. A tuple without q if mode is
+        "r".
+
+    Raises:
+        ShapeError: if a has fewer than two axes.
+        UnsupportedFunctionError: if mode is "raw", or no mode.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -82,7 +93,18 @@ def qr(
 def svdvals(
     a: Numeric[X, "*b m n"] | Nested, overwrite_a: bool = False, check_finite: bool = True
 ) -> Float[Array, "*b k"]:
-    """``scipy.linalg.svdvals``, for traced values too.
+    """Singular values, like ``scipy.linalg.svdvals``.
+
+    Args:
+        a: the matrix, shape (..., m, n).
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        singular values, shape (..., min(m, n)), descending and real.
+
+    Raises:
+        ShapeError: if a has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -108,7 +130,27 @@ def eigvalsh(
     subset_by_value: tuple[float, float] | None = None,
     driver: str | None = None,
 ) -> Float[Array, "*b k"]:
-    """``scipy.linalg.eigvalsh``: the eigenvalues of `functrace.scipy.linalg.eigh`.
+    """Eigenvalues of ``a v = w b v`` for symmetric a and positive definite b, like
+    ``scipy.linalg.eigvalsh``.
+
+    Args:
+        a: a symmetric (Hermitian) matrix, shape (..., n, n), of which one triangle is read.
+        b: likewise, positive definite; the identity by default.
+        lower: True to read the lower triangle.
+        overwrite_a, overwrite_b, check_finite, driver: accepted for SciPy's signature; they have no
+            effect on traced values.
+        type: 1 for ``a v = w b v``, 2 for ``a b v = w v``, 3 for ``b a v = w v``.
+        subset_by_index: positions of the first and the last eigenvalue to return, in ascending
+            order.
+        subset_by_value: must be left out: the number of eigenvalues in an interval depends on
+            values.
+
+    Returns:
+        eigenvalues, shape (..., k), ascending and real.
+
+    Raises:
+        ShapeError: if type is none of these, or a is not square in its last two axes.
+        UnsupportedFunctionError: if subset_by_value is given.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -144,7 +186,20 @@ def eigvals(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Complex[Array, "*b n"]:
-    """``scipy.linalg.eigvals`` of one matrix: complex, always.
+    """Eigenvalues of one matrix, like ``scipy.linalg.eigvals``: complex, always.
+
+    Args:
+        a: the matrix, shape (..., n, n).
+        b, homogeneous_eigvals: must be left out: pairs of matrices are SciPy's, on plain values.
+        overwrite_a, check_finite: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        eigenvalues, shape (..., n), complex, in LAPACK's order.
+
+    Raises:
+        ShapeError: if a is not square in its last two axes.
+        UnsupportedFunctionError: if b is given, or homogeneous_eigvals is True.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -167,7 +222,24 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """``scipy.linalg.eig`` of one matrix, with right vectors: always complex, unlike SciPy.
+    """Eigenvalues and right eigenvectors of one matrix, like ``scipy.linalg.eig``: always complex,
+    unlike SciPy.
+
+    Args:
+        a: the matrix, shape (..., n, n).
+        b, homogeneous_eigvals: must be left out: pairs of matrices are SciPy's, on plain values.
+        left: must be False.
+        right: False to return only eigenvalues.
+        overwrite_a, overwrite_b, check_finite: accepted for SciPy's signature; they have no effect
+            on traced values.
+
+    Returns:
+        eigenvalues, shape (..., n), complex, in LAPACK's order; and, if right is True, unit
+        eigenvectors as columns, shape (..., n, n), complex.
+
+    Raises:
+        ShapeError: if a is not square in its last two axes.
+        UnsupportedFunctionError: if b is given, or homogeneous_eigvals or left is True.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -189,11 +261,19 @@ def eig(
 def polar(
     a: Numeric[X, "*b m n"] | Nested, side: str = "right"
 ) -> tuple[Inexact[Array, "*b m n"], Inexact[Array, "*b k k"]]:
-    """``scipy.linalg.polar``: orthogonal and positive semidefinite factors, by SVD.
+    """Polar decomposition into an orthogonal and a positive semidefinite factor, like
+    ``scipy.linalg.polar``, by SVD.
 
     Args:
-        a: shape (..., m, n).
+        a: the matrix, shape (..., m, n).
         side: "right" for ``a = u p``, "left" for ``a = p u``.
+
+    Returns:
+        u, shape (..., m, n), and p, shape (..., n, n), or (..., m, m) if side is "left"; in the
+        dtype of a, integers as float64.
+
+    Raises:
+        ShapeError: if side is neither, or a has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -223,7 +303,21 @@ def pinv(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.pinv``: singular values up to ``atol + rtol * largest`` count as 0.
+    """Pseudoinverse, like ``scipy.linalg.pinv``, by SVD.
+
+    Args:
+        a: the matrix, shape (..., m, n).
+        atol, rtol: singular values up to ``atol + rtol * largest`` count as 0; by default atol is 0
+            and rtol is max(m, n) times the machine epsilon.
+        return_rank: True to return the number of other singular values, too.
+        check_finite: accepted for SciPy's signature; it has no effect on traced values.
+
+    Returns:
+        the pseudoinverse, shape (..., n, m), in the dtype of a, integers as float64; a tuple of it
+        and the rank, integers of shape (...), if return_rank is True.
+
+    Raises:
+        ShapeError: if a has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -255,7 +349,23 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.pinvh``: pseudoinverse of the Hermitian matrix with one given triangle.
+    """Pseudoinverse of the symmetric (Hermitian) matrix with one triangle of ``a``, like
+    ``scipy.linalg.pinvh``, by SVD.
+
+    Args:
+        a: the matrix, shape (..., n, n).
+        atol, rtol: absolute eigenvalues up to ``atol + rtol * largest`` count as 0; by default atol
+            is 0 and rtol is n times the machine epsilon.
+        return_rank: True to return the number of other eigenvalues, too.
+        lower: True to read the lower triangle.
+        check_finite: accepted for SciPy's signature; it has no effect on traced values.
+
+    Returns:
+        the pseudoinverse, shape (..., n, n), in the dtype of a, integers as float64; a tuple of it
+        and the rank, integers of shape (...), if return_rank is True.
+
+    Raises:
+        ShapeError: if a is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -280,8 +390,23 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> Any:
-    """``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by
-    `numpy.linalg.lstsq`.
+    """Least-squares solution of ``a x = b``, like ``scipy.linalg.lstsq``: by `numpy.linalg.lstsq`.
+
+    Args:
+        a: the matrix, shape (m, n).
+        b: right-hand sides, shape (m,) or (m, k).
+        cond: singular values up to cond times the largest one count as 0; the machine epsilon by
+            default.
+        overwrite_a, overwrite_b, check_finite, lapack_driver: accepted for SciPy's signature; they
+            have no effect on traced values.
+
+    Returns:
+        the solution of smallest norm, shape (n,) or (n, k); the squared norms of residuals, shape
+        () or (k,), empty if the rank is below n or m <= n; the rank; and the singular values of a,
+        shape (min(m, n),). In the common dtype of a and b, integers as float64.
+
+    Raises:
+        ShapeError: if a has fewer than two axes, or shapes do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -306,7 +431,21 @@ def norm(
     keepdims: bool = False,
     check_finite: bool = True,
 ) -> Numeric[Any, "..."]:
-    """``scipy.linalg.norm``, for traced values too.
+    """Norm of a vector or of a matrix, like ``scipy.linalg.norm``.
+
+    Args:
+        a: an array of any shape.
+        ord: order of the norm, of a vector: a number, or ±inf; of a matrix: 1, -1, 2, -2, ±inf,
+            "fro" or "nuc". By default the 2-norm of all elements.
+        axis: the axis of vectors, or two axes of matrices; by default all of a.
+        keepdims: True to keep these axes with size 1.
+        check_finite: accepted for SciPy's signature; it has no effect on traced values.
+
+    Returns:
+        norms, in the shape of the other axes, real and floating.
+
+    Raises:
+        ShapeError: if ord is no norm of so many axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -325,8 +464,21 @@ def expm_frechet(
     compute_expm: bool = True,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.linalg.expm_frechet``: the exponential, and its derivative in a direction, by a block
-    matrix.
+    """Matrix exponential, and its derivative in a direction, like ``scipy.linalg.expm_frechet``, by
+    a block matrix of size 2n.
+
+    Args:
+        A: the matrix, shape (..., n, n).
+        E: the direction, shape (..., n, n).
+        method, check_finite: accepted for SciPy's signature; they have no effect on traced values.
+        compute_expm: False to return only the derivative.
+
+    Returns:
+        the exponential and its derivative, both of shape (..., n, n), in the common dtype of A and
+        E, integers as float64.
+
+    Raises:
+        ShapeError: if A or E is not square in its last two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -346,8 +498,19 @@ def expm_frechet(
 def orthogonal_procrustes(
     A: Numeric[X, "*#b m n"] | Nested, B: Numeric[X, "*#b m n"] | Nested, check_finite: bool = True
 ) -> tuple[Inexact[Array, "*b n n"], Float[Any, "*b"]]:
-    """``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``,
-    and a scale.
+    """Orthogonal matrix R with ``A R`` nearest to B, and a scale, like
+    ``scipy.linalg.orthogonal_procrustes``, by SVD.
+
+    Args:
+        A, B: matrices, shape (..., m, n).
+        check_finite: accepted for SciPy's signature; it has no effect on traced values.
+
+    Returns:
+        R, shape (..., n, n), in the common dtype of A and B, integers as float64; and the sum of
+        the singular values of ``A^H B``, shape (...), real.
+
+    Raises:
+        ShapeError: if A or B has fewer than two axes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -370,7 +533,7 @@ def orthogonal_procrustes(
 # -- without derivative ----------------------------------------------------------------------------
 
 
-def _undifferentiated(name: str, because: str) -> Any:
+def _undifferentiated(name: str, because: str, head: str, args: str, returns: str) -> Any:
     """Return a function that raises under transforms: its arguments do not determine its result."""
 
     def function(*args: Operand, **kwargs: object) -> Any:
@@ -381,17 +544,59 @@ def _undifferentiated(name: str, because: str) -> Any:
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""``scipy.linalg.{name}`` of plain values; traced ones raise: {because}."""
+    function.__doc__ = f"""{head}: ``scipy.linalg.{name}`` of plain values.
+
+    Args:
+        args, kwargs: {args}
+
+    Returns:
+        {returns}
+
+    Raises:
+        NotDifferentiableError: if an argument is traced: {because}.
+    """
     return on_traced(getattr(scipy.linalg, name))(function)
 
 
 null_space = _undifferentiated(
-    "null_space", "a basis of a null space is determined up to a rotation only"
+    "null_space",
+    "a basis of a null space is determined up to a rotation only",
+    "Orthonormal basis of the null space of a matrix",
+    "A, shape (m, n); rcond, the relative size up to which singular values count as 0.",
+    "the basis as columns, shape (n, n - rank).",
 )
-orth = _undifferentiated("orth", "a basis of a range is determined up to a rotation only")
-schur = _undifferentiated("schur", "the order and the signs of Schur vectors are LAPACK's choice")
-hessenberg = _undifferentiated("hessenberg", "its reflections are LAPACK's choice")
-ldl = _undifferentiated("ldl", "its pivots are blocks of one or two, by values")
+orth = _undifferentiated(
+    "orth",
+    "a basis of a range is determined up to a rotation only",
+    "Orthonormal basis of the range of a matrix",
+    "A, shape (m, n); rcond, the relative size up to which singular values count as 0.",
+    "the basis as columns, shape (m, rank).",
+)
+schur = _undifferentiated(
+    "schur",
+    "the order and the signs of Schur vectors are LAPACK's choice",
+    "Schur decomposition ``a = z t z^H``",
+    'a, shape (..., n, n); output, "real" or "complex"; sort, an order of eigenvalues.',
+    "t, quasi-triangular, and z, unitary, both of shape (..., n, n).",
+)
+hessenberg = _undifferentiated(
+    "hessenberg",
+    "its reflections are LAPACK's choice",
+    "Hessenberg form ``a = q h q^H``",
+    "a, shape (..., n, n); calc_q, True to return q, too.",
+    "h, shape (..., n, n), zero below the first subdiagonal; with calc_q also q, unitary.",
+)
+ldl = _undifferentiated(
+    "ldl",
+    "its pivots are blocks of one or two, by values",
+    "LDL decomposition ``A = l d l^H`` of a symmetric matrix",
+    "A, shape (..., n, n); lower, True to read the lower triangle; hermitian.",
+    "l and d, shape (..., n, n), and the rows that make l triangular, integers of shape (..., n).",
+)
 funm = _undifferentiated(
-    "funm", "it calls a Python function of eigenvalues; expm, logm and sqrtm have derivatives"
+    "funm",
+    "it calls a Python function of eigenvalues; expm, logm and sqrtm have derivatives",
+    "Function of a matrix by its Schur decomposition",
+    "A, shape (..., n, n); func, a function of an array of eigenvalues; disp.",
+    "the function of the matrix, shape (..., n, n).",
 )
