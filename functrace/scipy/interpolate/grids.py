@@ -276,10 +276,29 @@ class TracedGrid:
 
 
 class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
-    """``scipy.interpolate.RegularGridInterpolator``; grid, values and points may be traced.
+    """``scipy.interpolate.RegularGridInterpolator``: values between those on a rectangular grid;
+    grid, values and points may be traced.
 
-    Splines of traced values solve their equations to rounding; SciPy iterates by default, to about
-    1e-6.
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    that is called alike. Splines of traced values solve their equations to rounding; SciPy iterates
+    by default, to about 1e-6.
+
+    Args:
+        points: d vectors, of n, m, ... increasing positions along the axes; plain ones may
+            decrease.
+        values: shape (n, m, ..., *rest).
+        method: "linear", "nearest", "slinear", "cubic", "quintic" or "pchip".
+        bounds_error: True, the default, to raise for points outside.
+        fill_value: value outside otherwise, NaN by default; ``None`` for extrapolation.
+        solver, solver_args: have no effect on traced values: splines are solved axis by axis.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if points and values do not fit, there are too few for ``method``, or that is
+            unknown.
+        DtypeError: if ``fill_value`` does not convert to the dtype of the values, or points are
+            complex.
+        ValueError: if positions do not increase, or a point is outside.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -321,7 +340,28 @@ def interpn(
     bounds_error: bool = True,
     fill_value: Operand | None = np.nan,
 ) -> Any:
-    """``scipy.interpolate.interpn``; grid, values and points may be traced (not for "splinef2d").
+    """``scipy.interpolate.interpn``: values between those on a rectangular grid, at given points.
+
+    Grid, values and points may be traced, but not for "splinef2d".
+
+    Args:
+        points: d vectors, of n, m, ... increasing positions along the axes; plain ones may
+            decrease.
+        values: shape (n, m, ..., *rest).
+        xi: shape (..., d), or a tuple of d arrays that broadcast.
+        method: "linear", "nearest", "slinear", "cubic", "quintic" or "pchip".
+        bounds_error: True to raise for points outside.
+        fill_value: value outside otherwise; ``None`` for extrapolation.
+
+    Returns:
+        an array of shape (..., *rest), in the dtype of the values, float64 for integers.
+
+    Raises:
+        ShapeError: if points, values and ``xi`` do not fit, there are too few for ``method``, or
+            that is unknown.
+        DtypeError: if ``fill_value`` does not convert to the dtype of the values, or points are
+            complex.
+        ValueError: if positions do not increase, or a point is outside.
 
     Example:
         >>> import numpy as np, functrace as ft

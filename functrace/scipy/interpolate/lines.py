@@ -153,7 +153,29 @@ class TracedInterp1d:
 
 
 class interp1d(scipy.interpolate.interp1d):
-    """``scipy.interpolate.interp1d``; positions, values and points may be traced.
+    """``scipy.interpolate.interp1d``: a curve through values; positions, values and points may be
+    traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        x: positions, shape (n,).
+        y: values, shape (..., n) for the last axis.
+        kind: "linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic",
+            "previous", "next", or the degree of a spline.
+        axis: the axis of ``y`` that belongs to ``x``.
+        copy: has no effect on traced values.
+        bounds_error: True to raise for points outside; the default unless there is a
+            ``fill_value``.
+        fill_value: value outside otherwise: a value, a pair (below, above), or "extrapolate".
+        assume_sorted: True if positions increase.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if ``x`` and ``y`` do not fit, there are too few points, or ``kind`` is unknown.
+        ArgumentError: if it should extrapolate and raise.
+        ValueError: if a point is outside.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -472,7 +472,22 @@ class AcceptsTraced:
 
 
 class PPoly(AcceptsTraced, scipy.interpolate.PPoly):
-    """``scipy.interpolate.PPoly``; coefficients, breakpoints and points may be traced.
+    """``scipy.interpolate.PPoly``: a piecewise polynomial; coefficients, breakpoints and points may
+    be traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        c: coefficients, shape (k, m, ...), those of the highest power first.
+        x: breakpoints, shape (m + 1,), increasing.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; False for
+            NaN there.
+        axis: position of the breakpoints' axis in results.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if coefficients and breakpoints do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -486,7 +501,24 @@ class PPoly(AcceptsTraced, scipy.interpolate.PPoly):
 
 
 class CubicHermiteSpline(AcceptsTraced, scipy.interpolate.CubicHermiteSpline):
-    """``scipy.interpolate.CubicHermiteSpline``; positions, values, slopes and points may be traced.
+    """``scipy.interpolate.CubicHermiteSpline``: a cubic curve through values, with slopes;
+    positions, values, slopes and points may be traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        x: positions, shape (n,), increasing.
+        y: values, shape (n, ...) for the first axis.
+        dydx: slopes, of the shape of ``y``.
+        axis: the axis of ``y`` that belongs to ``x``.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; False for
+            NaN there.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if ``x``, ``y`` and ``dydx`` do not fit.
+        ValueError: if positions do not increase.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -500,7 +532,25 @@ class CubicHermiteSpline(AcceptsTraced, scipy.interpolate.CubicHermiteSpline):
 
 
 class CubicSpline(AcceptsTraced, scipy.interpolate.CubicSpline):
-    """``scipy.interpolate.CubicSpline``; all arrays and points may be traced.
+    """``scipy.interpolate.CubicSpline``: a cubic curve with continuous second derivatives; all
+    arrays and points may be traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        x: positions, shape (n,), increasing.
+        y: values, shape (n, ...) for the first axis.
+        axis: the axis of ``y`` that belongs to ``x``.
+        bc_type: condition at the ends: "not-a-knot", "periodic", "clamped", "natural", or a pair of
+            conditions, each a name or (order, value) of a derivative.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; False for
+            NaN there.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if ``x`` and ``y`` do not fit, or a condition is invalid.
+        ValueError: if positions do not increase, or values are not periodic for "periodic".
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -514,7 +564,24 @@ class CubicSpline(AcceptsTraced, scipy.interpolate.CubicSpline):
 
 
 class PchipInterpolator(AcceptsTraced, scipy.interpolate.PchipInterpolator):
-    """``scipy.interpolate.PchipInterpolator``; positions, values and points may be traced.
+    """``scipy.interpolate.PchipInterpolator``: a cubic curve that is monotone where values are;
+    positions, values and points may be traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        x: positions, shape (n,), increasing.
+        y: real values, shape (n, ...) for the first axis.
+        axis: the axis of ``y`` that belongs to ``x``.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; False for
+            NaN there.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if ``x`` and ``y`` do not fit.
+        DtypeError: if ``y`` is complex.
+        ValueError: if positions do not increase.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -528,7 +595,24 @@ class PchipInterpolator(AcceptsTraced, scipy.interpolate.PchipInterpolator):
 
 
 class Akima1DInterpolator(AcceptsTraced, scipy.interpolate.Akima1DInterpolator):
-    """``scipy.interpolate.Akima1DInterpolator``; positions, values and points may be traced.
+    """``scipy.interpolate.Akima1DInterpolator``: a cubic curve with little overshoot; positions,
+    values and points may be traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        x: positions, shape (n,), increasing.
+        y: real values, shape (n, ...) for the first axis.
+        axis: the axis of ``y`` that belongs to ``x``.
+        method: "akima" or "makima".
+        extrapolate: True to use the first or last piece for points outside; NaN there by default.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if ``x`` and ``y`` do not fit, or ``method`` is unknown.
+        DtypeError: if ``y`` is complex.
+        ValueError: if positions do not increase.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -184,7 +184,23 @@ class TracedBSpline:
 
 
 class BSpline(scipy.interpolate.BSpline):
-    """``scipy.interpolate.BSpline``; knots, coefficients and points may be traced.
+    """``scipy.interpolate.BSpline``: a sum of B-splines; knots, coefficients and points may be
+    traced.
+
+    Plain arguments make SciPy's object, which also takes traced points; traced ones make an object
+    with the same methods.
+
+    Args:
+        t: knots, shape (n + k + 1,), non-decreasing.
+        c: coefficients, shape (n, ...) for the first axis.
+        k: the degree.
+        extrapolate: True to use the first or last piece for points outside; "periodic"; False for
+            NaN there.
+        axis: the axis of the coefficients.
+        args, kwargs: the arguments above, by position or by name.
+
+    Raises:
+        ShapeError: if knots, coefficients and degree do not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -338,11 +354,28 @@ def make_interp_spline(
     axis: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be
-    traced.
+    """``scipy.interpolate.make_interp_spline``: the spline through values; positions, values, knots
+    and conditions may be traced.
+
+    Args:
+        x: positions, shape (n,), increasing.
+        y: values, shape (n, ...) for the first axis.
+        k: the degree.
+        t: knots; chosen from the positions by default.
+        bc_type: condition at the ends: "not-a-knot", "periodic", "clamped", "natural", or a pair of
+            conditions, each a name or a list of (order, value) of derivatives.
+        axis: the axis of ``y`` that belongs to ``x``.
+        check_finite: accepted for SciPy's signature; it has no effect on traced values.
 
     Returns:
-        a spline that also takes traced points.
+        a `BSpline`, or for traced arguments an object with the same methods; both take traced
+        points.
+
+    Raises:
+        ShapeError: if ``x`` and ``y`` do not fit, a condition is unknown, or there are too many or
+            too few for the knots.
+        DtypeError: if ``x`` or ``t`` is complex.
+        ValueError: if positions do not increase, or values are not periodic for "periodic".
 
     Example:
         >>> import numpy as np, functrace as ft

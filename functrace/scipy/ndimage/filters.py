@@ -66,7 +66,28 @@ def correlate1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """``scipy.ndimage.correlate1d``; differentiable by the input, the weights and ``cval``.
+    """``scipy.ndimage.correlate1d``: sums of neighbours along an axis, weighted by complex
+    conjugates of ``weights``.
+
+    Differentiable by the input, the weights and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        weights: shape (k,).
+        axis: the axis to filter.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, from -(k // 2) to (k - 1) // 2 for k weights.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``weights`` is not a vector, ``mode`` or ``origin`` is invalid, or ``cval``
+            is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -90,7 +111,27 @@ def convolve1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """``scipy.ndimage.convolve1d``; differentiable by the input, the weights and ``cval``.
+    """``scipy.ndimage.convolve1d``: convolution along an axis.
+
+    Differentiable by the input, the weights and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        weights: shape (k,).
+        axis: the axis to filter.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, from -(k // 2) to (k - 1) // 2 for k weights.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``weights`` is not a vector, ``mode`` or ``origin`` is invalid, or ``cval``
+            is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -155,16 +196,28 @@ def correlate(
     *,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.correlate``; differentiable by the input, the weights and ``cval``.
+    """``scipy.ndimage.correlate``: sums of neighbours, weighted by complex conjugates of
+    ``weights``.
+
+    Differentiable by the input, the weights and ``cval``.
 
     Args:
-        input: shape (n, ...).
+        input: shape (n, m, ...), real or complex.
         weights: an array of as many axes as are filtered.
-        output: a dtype, or a traced array to write the result into.
-        mode: extension beyond the edges: "reflect", "constant", "nearest", "mirror", "wrap".
-        cval: value for "constant".
-        origin: shift of the filter's center, per axis.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
         axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``weights`` has another number of axes, ``mode`` or ``origin`` is invalid, or
+            ``cval`` is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -189,7 +242,26 @@ def convolve(
     *,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.convolve``; see `correlate`.
+    """``scipy.ndimage.convolve``: convolution of an image; differentiable by the input, the weights
+    and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        weights: an array of as many axes as are filtered.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``weights`` has another number of axes, ``mode`` or ``origin`` is invalid, or
+            ``cval`` is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -262,7 +334,29 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Any:
-    """``scipy.ndimage.gaussian_filter1d``; see `gaussian_filter`.
+    """``scipy.ndimage.gaussian_filter1d``: a Gaussian along an axis; differentiable by the input,
+    ``cval`` and ``sigma``.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        sigma: standard deviation in elements. The number of weights depends on its concrete value.
+        axis: the axis to filter.
+        order: order of the derivative of the Gaussian; 0 for itself.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        truncate: number of standard deviations with weights on either side.
+        radius: number of weights on either side; required when staged with a traced ``sigma``.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``order`` or ``radius`` is negative, ``mode`` is unknown, or ``cval`` is not
+            one number.
+        ConcretizationError: if ``sigma`` is abstract and ``radius`` missing.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -311,19 +405,33 @@ def gaussian_filter(
     radius: int | Sequence[int] | None = None,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.gaussian_filter``; differentiable by the input, ``cval``, and ``sigma``.
+    """``scipy.ndimage.gaussian_filter``: a Gaussian along several axes; differentiable by the
+    input, ``cval`` and ``sigma``.
 
     Args:
-        input: shape (n, ...).
-        sigma: standard deviation, or one per axis. The number of weights depends on its concrete
-            value.
-        order: order of the derivative of the Gaussian, per axis.
-        output: a dtype, or a traced array to write the result into.
-        mode: extension beyond the edges, per axis.
-        cval: value for "constant".
-        truncate: number of standard deviations with weights.
-        radius: number of weights on either side; required when staged with a traced ``sigma``.
+        input: shape (n, m, ...), real or complex.
+        sigma: standard deviation in elements, or one per axis. The number of weights depends on its
+            concrete value.
+        order: order of the derivative of the Gaussian, or one per axis; 0 for itself.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        truncate: number of standard deviations with weights on either side.
+        radius: number of weights on either side, or one per axis; required when staged with a
+            traced ``sigma``.
         axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``order`` or ``radius`` is negative, ``mode`` is unknown, or ``cval`` is not
+            one number.
+        ConcretizationError: if ``sigma`` is abstract and ``radius`` missing.
+        DtypeError: if the result has integers and there are several axes, after each of which SciPy
+            truncates.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -348,6 +456,23 @@ def uniform_filter1d(
     origin: int = 0,
 ) -> Any:
     """``scipy.ndimage.uniform_filter1d``: the mean of ``size`` neighbours.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        size: number of neighbours, at least 1.
+        axis: the axis to filter.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, from -(k // 2) to (k - 1) // 2 for k weights.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``size``, ``mode`` or ``origin`` is invalid, or ``cval`` is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -380,6 +505,26 @@ def uniform_filter(
     axes: Axis = None,
 ) -> Any:
     """``scipy.ndimage.uniform_filter``: the mean of the neighbours in a box.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        size: sides of the box: a number, or one per axis.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if there is not one value per axis, ``mode`` or ``origin`` is invalid, or
+            ``cval`` is not one number.
+        DtypeError: if the result has integers and there are several axes, after each of which SciPy
+            truncates.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -421,6 +566,23 @@ def _edge_filter(name: str, smooth: Sequence[float]) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""``scipy.ndimage.{name}``: differences along an axis, smoothed along the others.
 
+    Args:
+        input: shape (n, m, ...), real or complex.
+        axis: the axis of the differences.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``mode`` is unknown, or ``cval`` is not one number.
+        DtypeError: if the result has integers and there are several axes, after each of which SciPy
+            truncates.
+
     Example:
         >>> import numpy as np, scipy.ndimage, functrace as ft
         >>> from functrace.scipy import ndimage
@@ -445,6 +607,23 @@ def laplace(
     axes: Axis = None,
 ) -> Any:
     """``scipy.ndimage.laplace``: the sum of second differences.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``mode`` is unknown, or ``cval`` is not one number.
+        DtypeError: if the result has integers and there are several axes, after each of which SciPy
+            truncates.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -506,6 +685,28 @@ def gaussian_laplace(
 ) -> Any:
     """``scipy.ndimage.gaussian_laplace``: the sum of second Gaussian derivatives.
 
+    Args:
+        input: shape (n, m, ...), real or complex.
+        sigma: standard deviation in elements, or one per axis. The number of weights depends on its
+            concrete value.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        axes: the axes to filter; all by default.
+        truncate: number of standard deviations with weights on either side.
+        radius: number of weights on either side, or one per axis; required when staged with a
+            traced ``sigma``.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``radius`` is negative, ``mode`` is unknown, or ``cval`` is not one number.
+        ConcretizationError: if ``sigma`` is abstract and ``radius`` missing.
+        DtypeError: if the result has integers: SciPy truncates after each axis.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import ndimage
@@ -535,6 +736,28 @@ def gaussian_gradient_magnitude(
 ) -> Any:
     """``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0,
     its derivative is 0.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        sigma: standard deviation in elements, or one per axis. The number of weights depends on its
+            concrete value.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        axes: the axes to filter; all by default.
+        truncate: number of standard deviations with weights on either side.
+        radius: number of weights on either side, or one per axis; required when staged with a
+            traced ``sigma``.
+
+    Returns:
+        an array of the shape of ``input``, computed in double precision and converted to
+        ``output``.
+
+    Raises:
+        ShapeError: if ``radius`` is negative, ``mode`` is unknown, or ``cval`` is not one number.
+        ConcretizationError: if ``sigma`` is abstract and ``radius`` missing.
+        DtypeError: if the result has integers: SciPy truncates after each axis.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -73,6 +73,20 @@ def spline_filter1d(
     """``scipy.ndimage.spline_filter1d``: coefficients of the spline through the elements along an
     axis.
 
+    Args:
+        input: shape (n, m, ...), real or complex.
+        order: degree of the spline, 0 to 5; the coefficients are the elements for 0 and 1.
+        axis: the axis of the spline.
+        output: dtype of the result, or a traced array to write it into.
+        mode: extension beyond the edges: "mirror", "reflect", "grid-mirror", "nearest", "wrap",
+            "grid-wrap", "constant" or "grid-constant".
+
+    Returns:
+        the coefficients, of the shape of ``input``.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import ndimage
@@ -95,6 +109,19 @@ def spline_filter(
     input: Operand, order: int = 3, output: Output = np.float64, mode: str = "mirror"
 ) -> Any:
     """``scipy.ndimage.spline_filter``: coefficients of the spline through all elements.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        order: degree of the spline, 2 to 5.
+        output: dtype of the result, or a traced array to write it into.
+        mode: extension beyond the edges: "mirror", "reflect", "grid-mirror", "nearest", "wrap",
+            "grid-wrap", "constant" or "grid-constant".
+
+    Returns:
+        the coefficients, of the shape of ``input``.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -293,19 +320,29 @@ def map_coordinates(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """``scipy.ndimage.map_coordinates``; differentiable by the input, the coordinates and ``cval``.
+    """``scipy.ndimage.map_coordinates``: values of an image between its elements.
+
+    Differentiable by the input, the coordinates and ``cval``.
 
     Args:
         input: shape (n, m, ...), real or complex.
-        coordinates: one row per axis, shape (d, ...).
-        output: a dtype, or a traced array to write the result into.
-        order: order of the spline, 0 to 5. With order 0 it is piecewise constant, without
-            derivative by coordinates.
+        coordinates: positions in elements, one row per axis: shape (d, ...).
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        order: degree of the spline, 0 to 5. With 0 the result is piecewise constant, without
+            derivative by positions.
         mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
-            "reflect", "wrap", "grid-wrap".
-        cval: value for the first two.
-        prefilter: True if the input is an image; False if it is the spline's coefficients
+            "reflect", "grid-mirror", "wrap" or "grid-wrap".
+        cval: value beyond the edges for the first two.
+        prefilter: True if the input is an image; False if it has the spline's coefficients
             (`spline_filter`).
+
+    Returns:
+        an array of the shape of ``coordinates`` without its first axis.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown, the rows of coordinates are not as many as
+            axes, or ``cval`` is not one number.
+        DtypeError: if the coordinates are complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -346,8 +383,28 @@ def shift(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """``scipy.ndimage.shift``; differentiable by the input and by the shift, a number or one per
-    axis.
+    """``scipy.ndimage.shift``: an image moved by fractions of elements; differentiable by the
+    input, the shift and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        shift: distance in elements, a number, or one per axis, shape (d,).
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        order: degree of the spline, 0 to 5. With 0 the result is piecewise constant, without
+            derivative by positions.
+        mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
+            "reflect", "grid-mirror", "wrap" or "grid-wrap".
+        cval: value beyond the edges for the first two.
+        prefilter: True if the input is an image; False if it has the spline's coefficients
+            (`spline_filter`).
+
+    Returns:
+        an array of the shape of ``input``.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown, there is not one shift per axis, or
+            ``cval`` is not one number.
+        DtypeError: if the shift is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -383,7 +440,29 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Any:
-    """``scipy.ndimage.zoom``; the factors are static, as the shape of the result depends on them.
+    """``scipy.ndimage.zoom``: an image of another size, between the same corners.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        zoom: the new size over the old one, or one per axis; static, as the shape of the result
+            depends on it.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        order: degree of the spline, 0 to 5. With 0 the result is piecewise constant, without
+            derivative by positions.
+        mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
+            "reflect", "grid-mirror", "wrap" or "grid-wrap".
+        cval: value beyond the edges for the first two.
+        prefilter: True if the input is an image; False if it has the spline's coefficients
+            (`spline_filter`).
+        grid_mode: True to keep the outer borders of the corner elements in place, not their
+            centers.
+
+    Returns:
+        an array with round(n * zoom) elements along an axis of n.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown, there is not one factor per axis, or
+            ``cval`` is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -448,15 +527,31 @@ def affine_transform(
     cval: Operand = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """``scipy.ndimage.affine_transform``; differentiable by the input, the matrix and the offset.
+    """``scipy.ndimage.affine_transform``: values of an image at ``matrix @ position + offset``.
+
+    Differentiable by the input, the matrix, the offset and ``cval``.
 
     Args:
-        input: shape (n, m, ...), d axes.
+        input: shape (n, m, ...), d axes, real or complex.
         matrix: shape (d, d), or the diagonal (d,), or homogeneous (d, d + 1) or (d + 1, d + 1).
         offset: position of the result's origin in the input, a number or d of them.
         output_shape: shape of the result; the input's by default.
-        output: a dtype, or a traced array to write the result into.
-        order, mode, cval, prefilter: as in `map_coordinates`.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        order: degree of the spline, 0 to 5. With 0 the result is piecewise constant, without
+            derivative by positions.
+        mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
+            "reflect", "grid-mirror", "wrap" or "grid-wrap".
+        cval: value beyond the edges for the first two.
+        prefilter: True if the input is an image; False if it has the spline's coefficients
+            (`spline_filter`).
+
+    Returns:
+        an array of shape ``output_shape``.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown, the matrix does not fit the image, the last
+            row of a homogeneous one is not (0, ..., 0, 1), or ``cval`` is not one number.
+        DtypeError: if the matrix or the offset is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -526,6 +621,27 @@ def rotate(
     """``scipy.ndimage.rotate``; differentiable by the input, and with ``reshape=False`` by the
     angle, in degrees.
 
+    Args:
+        input: shape (n, m, ...), at least two axes, real or complex.
+        angle: in degrees; a traced one only with ``reshape=False``.
+        axes: the two axes of the plane of rotation.
+        reshape: True for a result that contains the whole turned image; False to keep its shape.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        order: degree of the spline, 0 to 5. With 0 the result is piecewise constant, without
+            derivative by positions.
+        mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
+            "reflect", "grid-mirror", "wrap" or "grid-wrap".
+        cval: value beyond the edges for the first two.
+        prefilter: True if the input is an image; False if it has the spline's coefficients
+            (`spline_filter`).
+
+    Returns:
+        an array of the shape of ``input``, or with other sizes along the two axes for ``reshape``.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown, there are not two axes, ``angle`` is traced
+            with ``reshape=True``, or ``cval`` is not one number.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import ndimage
@@ -582,7 +698,33 @@ def geometric_transform(
     extra_arguments: tuple[Operand, ...] = (),
     extra_keywords: Mapping[str, Operand] | None = None,
 ) -> Any:
-    """``scipy.ndimage.geometric_transform``; differentiable by input and captures.
+    """``scipy.ndimage.geometric_transform``: values of an image at positions that a function
+    computes.
+
+    Differentiable by the input, ``cval``, and what the function captures or takes as extra
+    arguments.
+
+    Args:
+        input: shape (n, m, ...), real or complex.
+        mapping: a function from a tuple of integers, a position in the result, to d numbers, the
+            position in the input; called once per element.
+        output_shape: shape of the result; the input's by default.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        order: degree of the spline, 0 to 5. With 0 the result is piecewise constant, without
+            derivative by positions.
+        mode: extension beyond the edges: "constant", "grid-constant", "nearest", "mirror",
+            "reflect", "grid-mirror", "wrap" or "grid-wrap".
+        cval: value beyond the edges for the first two.
+        prefilter: True if the input is an image; False if it has the spline's coefficients
+            (`spline_filter`).
+        extra_arguments, extra_keywords: further arguments of ``mapping``.
+
+    Returns:
+        an array of shape ``output_shape``.
+
+    Raises:
+        ShapeError: if ``order`` or ``mode`` is unknown, positions do not have one number per axis,
+            or ``cval`` is not one number.
 
     Example:
         >>> import numpy as np, functrace as ft

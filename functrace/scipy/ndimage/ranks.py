@@ -113,7 +113,30 @@ def maximum_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.maximum_filter``; differentiable by the input and ``cval``.
+    """``scipy.ndimage.maximum_filter``: the largest element of a window; differentiable by the
+    input and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real.
+        size: size of the window, or one per axis; not used with a footprint.
+        footprint: bools, shape of the window; True for the elements that count. Its axes are in the
+            order of the image's.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError: if there is neither ``size`` nor ``footprint``, or several modes with a
+            footprint of another shape than a box.
+        ShapeError: if the window does not have one axis per axis, or ``mode`` or ``origin`` is
+            invalid, or ``cval`` is not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -138,7 +161,30 @@ def minimum_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.minimum_filter``; differentiable by the input and ``cval``.
+    """``scipy.ndimage.minimum_filter``: the smallest element of a window; differentiable by the
+    input and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real.
+        size: size of the window, or one per axis; not used with a footprint.
+        footprint: bools, shape of the window; True for the elements that count. Its axes are in the
+            order of the image's.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic); or one per axis.
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError: if there is neither ``size`` nor ``footprint``, or several modes with a
+            footprint of another shape than a box.
+        ShapeError: if the window does not have one axis per axis, or ``mode`` or ``origin`` is
+            invalid, or ``cval`` is not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -161,7 +207,26 @@ def maximum_filter1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """``scipy.ndimage.maximum_filter1d``; differentiable by the input and ``cval``.
+    """``scipy.ndimage.maximum_filter1d``: the largest of neighbours along an axis; differentiable
+    by the input and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real.
+        size: number of neighbours, at least 1.
+        axis: the axis to filter.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, from -(k // 2) to (k - 1) // 2 for k weights.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError, ShapeError: if ``size``, ``mode`` or ``origin`` is invalid, or ``cval`` is
+            not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -185,7 +250,26 @@ def minimum_filter1d(
     cval: Operand = 0.0,
     origin: int = 0,
 ) -> Any:
-    """``scipy.ndimage.minimum_filter1d``; differentiable by the input and ``cval``.
+    """``scipy.ndimage.minimum_filter1d``: the smallest of neighbours along an axis; differentiable
+    by the input and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real.
+        size: number of neighbours, at least 1.
+        axis: the axis to filter.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, from -(k // 2) to (k - 1) // 2 for k weights.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError, ShapeError: if ``size``, ``mode`` or ``origin`` is invalid, or ``cval`` is
+            not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -212,7 +296,31 @@ def rank_filter(
     *,
     axes: Axis = None,
 ) -> Any:
-    """``scipy.ndimage.rank_filter``; differentiable by the input and ``cval``.
+    """``scipy.ndimage.rank_filter``: the element of a window with a given rank; differentiable by
+    the input and ``cval``.
+
+    Args:
+        input: shape (n, m, ...), real.
+        rank: 0 for the smallest element; negative ones count from the largest, -1.
+        size: size of the window, or one per axis; not used with a footprint.
+        footprint: bools, shape of the window; True for the elements that count. Its axes are in the
+            order of the image's.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError: if there is neither ``size`` nor ``footprint``, or ``rank`` exceeds the
+            window.
+        ShapeError: if the window does not have one axis per axis, or ``mode`` or ``origin`` is
+            invalid, or ``cval`` is not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -239,6 +347,27 @@ def median_filter(
     axes: Axis = None,
 ) -> Any:
     """``scipy.ndimage.median_filter``, which selects the upper of two middle elements.
+
+    Args:
+        input: shape (n, m, ...), real.
+        size: size of the window, or one per axis; not used with a footprint.
+        footprint: bools, shape of the window; True for the elements that count. Its axes are in the
+            order of the image's.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError: if there is neither ``size`` nor ``footprint``.
+        ShapeError: if the window does not have one axis per axis, or ``mode`` or ``origin`` is
+            invalid, or ``cval`` is not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -274,6 +403,29 @@ def percentile_filter(
     axes: Axis = None,
 ) -> Any:
     """``scipy.ndimage.percentile_filter``, which rounds down to an element's rank.
+
+    Args:
+        input: shape (n, m, ...), real.
+        percentile: from 0 to 100; negative ones count from 100.
+        size: size of the window, or one per axis; not used with a footprint.
+        footprint: bools, shape of the window; True for the elements that count. Its axes are in the
+            order of the image's.
+        output: dtype of the result, the input's by default; or a traced array to write it into.
+        mode: extension beyond the edges: "reflect" (mirrored, edge repeated), "constant",
+            "nearest", "mirror" (edge not repeated) or "wrap" (periodic).
+        cval: value beyond the edges for "constant".
+        origin: shift of the filter's center, an integer, or one per axis.
+        axes: the axes to filter; all by default.
+
+    Returns:
+        an array of the shape of ``input``, in its dtype or that of ``output``.
+
+    Raises:
+        ArgumentError: if there is neither ``size`` nor ``footprint``, or ``percentile`` is not from
+            -100 to 100.
+        ShapeError: if the window does not have one axis per axis, or ``mode`` or ``origin`` is
+            invalid, or ``cval`` is not one number.
+        DtypeError: if the input is complex.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -84,6 +84,22 @@ def _turned(x: Array) -> Any:
 def fftconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = None) -> Any:
     """``scipy.signal.fftconvolve``: along axes, all by default; the others broadcast.
 
+    Args:
+        in1: shape (n, ...).
+        in2: an array of the same rank.
+        mode: "full" (every overlap), "same" (the middle part, as large as ``in1``), or "valid"
+            (complete overlap only).
+        axes: the axes to convolve, all by default; the others broadcast.
+
+    Returns:
+        a float or complex array; along an axis with n elements of ``in1`` and m of ``in2``: n + m -
+        1 for "full", n for "same", abs(n - m) + 1 for "valid".
+
+    Raises:
+        ShapeError: if the ranks differ, ``mode`` is unknown, or neither operand of "valid" is at
+            least as large as the other along every axis; if ``axes`` is empty, or the other axes do
+            not broadcast.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -98,7 +114,24 @@ def fftconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = Non
 
 @on_traced(scipy.signal.oaconvolve)
 def oaconvolve(in1: Operand, in2: Operand, mode: str = "full", axes: Axis = None) -> Any:
-    """``scipy.signal.oaconvolve``: `fftconvolve` at another cost: along one axis, in blocks.
+    """``scipy.signal.oaconvolve``: convolution by Fourier transforms of blocks, for one operand
+    much longer than the other.
+
+    Args:
+        in1: shape (n, ...).
+        in2: an array of the same rank.
+        mode: "full" (every overlap), "same" (the middle part, as large as ``in1``), or "valid"
+            (complete overlap only).
+        axes: the axes to convolve, all by default; the others broadcast.
+
+    Returns:
+        a float or complex array; along an axis with n elements of ``in1`` and m of ``in2``: n + m -
+        1 for "full", n for "same", abs(n - m) + 1 for "valid".
+
+    Raises:
+        ShapeError: if the ranks differ, ``mode`` is unknown, or neither operand of "valid" is at
+            least as large as the other along every axis; if ``axes`` is empty, or the other axes do
+            not broadcast.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -224,9 +257,19 @@ def convolve(in1: Operand, in2: Operand, mode: str = "full", method: str = "auto
 
     Args:
         in1: shape (n, ...).
-        in2: array of the same rank.
-        mode: "full", "same" (as large as ``in1``), or "valid" (full overlap only).
+        in2: an array of the same rank.
+        mode: "full" (every overlap), "same" (the middle part, as large as ``in1``), or "valid"
+            (complete overlap only).
         method: "direct", "fft", or "auto" for the one estimated to be faster, like SciPy.
+
+    Returns:
+        an array of the common dtype; along an axis with n elements of ``in1`` and m of ``in2``: n +
+        m - 1 for "full", n for "same", abs(n - m) + 1 for "valid".
+
+    Raises:
+        ShapeError: if the ranks differ, ``mode`` is unknown, or neither operand of "valid" is at
+            least as large as the other along every axis; if an operand is empty, or ``method`` is
+            unknown.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -260,7 +303,24 @@ def _convolve(name: str, in1: Operand, in2: Operand, mode: str, method: str) -> 
 
 @on_traced(scipy.signal.correlate)
 def correlate(in1: Operand, in2: Operand, mode: str = "full", method: str = "auto") -> Any:
-    """``scipy.signal.correlate``: of ``in1`` with the complex conjugate of ``in2``; see `convolve`.
+    """``scipy.signal.correlate``: sums of products of ``in1`` and the shifted complex conjugate of
+    ``in2``.
+
+    Args:
+        in1: shape (n, ...).
+        in2: an array of the same rank.
+        mode: "full" (every overlap), "same" (the middle part, as large as ``in1``), or "valid"
+            (complete overlap only).
+        method: "direct", "fft", or "auto" for the one estimated to be faster, like SciPy.
+
+    Returns:
+        an array of the common dtype; along an axis with n elements of ``in1`` and m of ``in2``: n +
+        m - 1 for "full", n for "same", abs(n - m) + 1 for "valid".
+
+    Raises:
+        ShapeError: if the ranks differ, ``mode`` is unknown, or neither operand of "valid" is at
+            least as large as the other along every axis; if an operand is empty, or ``method`` is
+            unknown.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -353,9 +413,20 @@ def convolve2d(
     Args:
         in1: shape (n, m).
         in2: shape (k, l).
-        mode: as in `convolve`.
-        boundary: "fill", "wrap", or "symm".
-        fillvalue: value for "fill".
+        mode: "full" (every overlap), "same" (the middle part, as large as ``in1``), or "valid"
+            (complete overlap only).
+        boundary: elements beyond the edges of ``in1``: "fill" (one value), "wrap" (periodic), or
+            "symm" (mirrored).
+        fillvalue: value for "fill", one number.
+
+    Returns:
+        an array of two axes and of the common dtype; along an axis with n elements of ``in1`` and m
+        of ``in2``: n + m - 1 for "full", n for "same", abs(n - m) + 1 for "valid".
+
+    Raises:
+        ShapeError: if the ranks differ, ``mode`` is unknown, or neither operand of "valid" is at
+            least as large as the other along every axis; if the rank is not 2, ``boundary`` is
+            unknown, or ``fillvalue`` is not one number like those of ``in1``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -371,8 +442,26 @@ def convolve2d(
 def correlate2d(
     in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
 ) -> Any:
-    """``scipy.signal.correlate2d``: of ``in1`` with the complex conjugate of ``in2``; see
-    `convolve2d`.
+    """``scipy.signal.correlate2d``: sums of products of ``in1`` and the shifted complex conjugate
+    of ``in2``.
+
+    Args:
+        in1: shape (n, m).
+        in2: shape (k, l).
+        mode: "full" (every overlap), "same" (the middle part, as large as ``in1``), or "valid"
+            (complete overlap only).
+        boundary: elements beyond the edges of ``in1``: "fill" (one value), "wrap" (periodic), or
+            "symm" (mirrored).
+        fillvalue: value for "fill", one number.
+
+    Returns:
+        an array of two axes and of the common dtype; along an axis with n elements of ``in1`` and m
+        of ``in2``: n + m - 1 for "full", n for "same", abs(n - m) + 1 for "valid".
+
+    Raises:
+        ShapeError: if the ranks differ, ``mode`` is unknown, or neither operand of "valid" is at
+            least as large as the other along every axis; if the rank is not 2, ``boundary`` is
+            unknown, or ``fillvalue`` is not one number like those of ``in1``.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -82,14 +82,20 @@ def lfilter(
     """``scipy.signal.lfilter``; differentiable by coefficients, samples and the initial state.
 
     Args:
-        b, a: coefficients of the filter, vectors.
-        x: samples.
-        axis: the axis to filter.
-        zi: the initial state, of the shape of ``x`` with ``max(len(a), len(b)) - 1`` elements along
-            the axis.
+        b: coefficients of the moving average, shape (m,).
+        a: coefficients of the recursion, shape (k,); all are divided by ``a[0]``.
+        x: samples, shape (..., n) for the last axis.
+        axis: the axis along which samples are filtered.
+        zi: the initial state, of the shape of ``x`` with ``max(m, k) - 1`` elements along the axis;
+            its other axes broadcast.
 
     Returns:
-        the filtered samples; with ``zi``, these and the final state.
+        the filtered samples, of the shape of ``x``; with ``zi``, a pair of these and the final
+        state. The dtype is the common dtype of all arrays, float64 at least for integers.
+
+    Raises:
+        ShapeError: if ``b`` or ``a`` is not a vector, ``a[0]`` is a concrete 0, or the shape of
+            ``zi`` does not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -136,6 +142,17 @@ def lfilter(
 def lfilter_zi(b: Operand, a: Operand) -> Any:
     """``scipy.signal.lfilter_zi``: the steady state of a filter for an input of ones.
 
+    Args:
+        b: coefficients of the moving average, shape (m,).
+        a: coefficients of the recursion, shape (k,); all are divided by ``a[0]``.
+
+    Returns:
+        the state, shape (max(m, k) - 1,), to be multiplied by the first sample and passed as
+        ``zi``.
+
+    Raises:
+        ShapeError: if ``b`` or ``a`` is not a vector, or ``a[0]`` is a concrete 0.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -171,7 +188,17 @@ def _sections(name: str, sos: Operand) -> Any:
 
 @on_traced(scipy.signal.sosfilt_zi)
 def sosfilt_zi(sos: Operand) -> Any:
-    """``scipy.signal.sosfilt_zi``: the steady states for an input of ones, shape (sections, 2).
+    """``scipy.signal.sosfilt_zi``: the steady states of a cascade of second-order sections for an
+    input of ones.
+
+    Args:
+        sos: shape (s, 6): b0, b1, b2, a0, a1, a2 of each section, with a0 = 1.
+
+    Returns:
+        the states, shape (s, 2).
+
+    Raises:
+        ShapeError: if ``sos`` has another shape, or a concrete a0 is not 1.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -194,13 +221,18 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
     """``scipy.signal.sosfilt``: a cascade of second-order sections.
 
     Args:
-        sos: shape (sections, 6).
-        x: samples.
-        axis: the axis to filter.
-        zi: initial states, of shape (sections, ...), with 2 elements along the axis of ``x``.
+        sos: shape (s, 6): b0, b1, b2, a0, a1, a2 of each section, with a0 = 1.
+        x: samples, shape (..., n) for the last axis.
+        axis: the axis along which samples are filtered.
+        zi: initial states: s states of the shape of ``x`` with 2 elements along the axis.
 
     Returns:
-        the filtered samples; with ``zi``, these and the final states.
+        the filtered samples, of the shape of ``x``; with ``zi``, a pair of these and the final
+        states. The dtype is the common dtype of all arrays, float64 at least for integers.
+
+    Raises:
+        ShapeError: if ``sos`` has another shape, a concrete a0 is not 1, ``x`` is a number, or the
+            shape of ``zi`` does not fit.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -283,7 +315,28 @@ def filtfilt(
     method: str = "pad",
     irlen: int | None = None,
 ) -> Any:
-    """``scipy.signal.filtfilt``: forwards, and backwards; ``method="gust"`` too.
+    """``scipy.signal.filtfilt``: a filter run forwards and then backwards, without delay.
+
+    Args:
+        b: coefficients of the moving average, shape (m,).
+        a: coefficients of the recursion, shape (k,).
+        x: samples, shape (..., n) for the last axis.
+        axis: the axis along which samples are filtered.
+        padtype: how samples are continued at both ends: "odd", "even", "constant", or ``None``; for
+            "pad".
+        padlen: number of samples added at either end; 3 max(m, k) by default.
+        method: "pad", or "gust" for initial states such that the order of the directions does not
+            matter.
+        irlen: length of the impulse response that "gust" takes into account; all samples by
+            default.
+
+    Returns:
+        the filtered samples, of the shape of ``x``, in the common dtype of all arrays, float64 at
+        least for integers.
+
+    Raises:
+        ShapeError: if ``b`` or ``a`` is not a vector, there are no more samples than ``padlen``, or
+            ``method`` or ``padtype`` is unknown.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -362,7 +415,25 @@ def sosfiltfilt(
     padtype: str | None = "odd",
     padlen: int | None = None,
 ) -> Any:
-    """``scipy.signal.sosfiltfilt``: forwards, and backwards, by second-order sections.
+    """``scipy.signal.sosfiltfilt``: second-order sections run forwards and then backwards, without
+    delay.
+
+    Args:
+        sos: shape (s, 6): b0, b1, b2, a0, a1, a2 of each section, with a0 = 1.
+        x: samples, shape (..., n) for the last axis.
+        axis: the axis along which samples are filtered.
+        padtype: how samples are continued at both ends: "odd", "even", "constant", or ``None``.
+        padlen: number of samples added at either end; by default from the number of sections and of
+            zero coefficients.
+
+    Returns:
+        the filtered samples, of the shape of ``x``, in the common dtype of all arrays, float64 at
+        least for integers.
+
+    Raises:
+        ShapeError: if ``sos`` has another shape, a concrete a0 is not 1, there are no more samples
+            than ``padlen``, or ``padtype`` is unknown.
+        ConcretizationError: if ``sos`` is abstract and ``padlen`` missing.
 
     Example:
         >>> import numpy as np, functrace as ft

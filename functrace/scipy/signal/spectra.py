@@ -138,6 +138,34 @@ def csd(
 ) -> Spectrum:
     """``scipy.signal.csd``: the cross power spectral density of two signals, by Welch's method.
 
+    Args:
+        x: samples, shape (..., n) for the last axis.
+        y: samples of the other signal; the shorter one is padded with zeros, and other axes
+            broadcast.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: name of a window, a tuple of its name and parameters, or its samples, a vector,
+            which may be traced.
+        nperseg: number of samples per segment; the length of ``window`` if that is a vector,
+            otherwise 256.
+        noverlap: number of samples that neighbouring segments share; half of a segment by default.
+        nfft: number of points of each Fourier transform, at least those of a segment, which is
+            padded with zeros; as many by default.
+        detrend: what is subtracted from each segment: "constant" (its mean), "linear" (its line),
+            ``False`` (nothing); or a function of segments along the last axis.
+        return_onesided: True for the frequencies from 0 on only; complex signals have all.
+        scaling: "density" for power per unit of frequency, or "spectrum" for power.
+        axis: the axis of the samples.
+        average: "mean" or "median" over the segments.
+
+    Returns:
+        a pair: frequencies, shape (f,), in the unit of ``fs``, with f = nfft // 2 + 1 for one side,
+        otherwise nfft; and the complex density, like ``x`` with f elements along the axis.
+
+    Raises:
+        ShapeError: if the window, ``nperseg``, ``noverlap`` or ``nfft`` do not fit each other, or a
+            name is unknown.
+        DtypeError: if ``x`` is real, ``y`` complex, and ``return_onesided`` true.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -178,6 +206,31 @@ def welch(
 ) -> Spectrum:
     """``scipy.signal.welch``: the power spectral density, averaged over segments.
 
+    Args:
+        x: samples, shape (..., n) for the last axis.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: name of a window, a tuple of its name and parameters, or its samples, a vector,
+            which may be traced.
+        nperseg: number of samples per segment; the length of ``window`` if that is a vector,
+            otherwise 256.
+        noverlap: number of samples that neighbouring segments share; half of a segment by default.
+        nfft: number of points of each Fourier transform, at least those of a segment, which is
+            padded with zeros; as many by default.
+        detrend: what is subtracted from each segment: "constant" (its mean), "linear" (its line),
+            ``False`` (nothing); or a function of segments along the last axis.
+        return_onesided: True for the frequencies from 0 on only; complex signals have all.
+        scaling: "density" for power per unit of frequency, or "spectrum" for power.
+        axis: the axis of the samples.
+        average: "mean" or "median" over the segments.
+
+    Returns:
+        a pair: frequencies, shape (f,), in the unit of ``fs``, with f = nfft // 2 + 1 for one side,
+        otherwise nfft; and the real density, like ``x`` with f elements along the axis.
+
+    Raises:
+        ShapeError: if the window, ``nperseg``, ``noverlap`` or ``nfft`` do not fit each other, or a
+            name is unknown.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -215,6 +268,26 @@ def periodogram(
 ) -> Spectrum:
     """``scipy.signal.periodogram``: the power spectral density of the whole signal.
 
+    Args:
+        x: samples, shape (..., n) for the last axis.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: name of a window, a tuple of its name and parameters, or n samples of it; ``None``
+            for all ones.
+        nfft: number of points of the Fourier transform; fewer than n cut the signal, more pad it
+            with zeros.
+        detrend: what is subtracted from each segment: "constant" (its mean), "linear" (its line),
+            ``False`` (nothing); or a function of segments along the last axis.
+        return_onesided: True for the frequencies from 0 on only; complex signals have all.
+        scaling: "density" for power per unit of frequency, or "spectrum" for power.
+        axis: the axis of the samples.
+
+    Returns:
+        a pair: frequencies, shape (f,), in the unit of ``fs``, with f = nfft // 2 + 1 for one side,
+        otherwise nfft; and the real density, like ``x`` with f elements along the axis.
+
+    Raises:
+        ShapeError: if the window does not fit the signal, or a name is unknown.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -243,6 +316,16 @@ def periodogram(
         place,
         "mean",
     )
+
+
+def _is_one_sided(name: str, one_sided: bool, x: Array, y: Array) -> bool:
+    """Return True if only the frequencies from 0 on are returned: complex signals have all."""
+    if one_sided and x.dtype.kind != "c" and y.dtype.kind == "c":
+        raise DtypeError(
+            f"scipy.signal.{name}: a complex y beside a real x has no half",
+            fix="pass return_onesided=False",
+        )
+    return one_sided and x.dtype.kind != "c"
 
 
 def _averaged(
@@ -275,12 +358,7 @@ def _averaged(
     )
     chosen, size = _window(name, window, nperseg, n)
     step, points = _sizes(name, size, noverlap, nfft, size // 2)
-    one_sided = one_sided and first.dtype.kind != "c"
-    if one_sided and second.dtype.kind == "c":
-        raise DtypeError(
-            f"scipy.signal.{name}: a complex y beside a real x has no half",
-            fix="pass return_onesided=False",
-        )
+    one_sided = _is_one_sided(name, one_sided, first, second)
     scale = _scale(name, scaling, chosen, fs)
     spectra = _segments(first, chosen, step, points, trend, one_sided)
     if same:
@@ -327,6 +405,31 @@ def coherence(
 ) -> Spectrum:
     """``scipy.signal.coherence``: the squared magnitude of the cross spectrum, over both power
     spectra.
+
+    Args:
+        x: samples, shape (..., n) for the last axis.
+        y: samples of the other signal; the other axes broadcast.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: name of a window, a tuple of its name and parameters, or its samples, a vector,
+            which may be traced.
+        nperseg: number of samples per segment; the length of ``window`` if that is a vector,
+            otherwise 256.
+        noverlap: number of samples that neighbouring segments share; half of a segment by default.
+        nfft: number of points of each Fourier transform, at least those of a segment, which is
+            padded with zeros; as many by default.
+        detrend: what is subtracted from each segment: "constant" (its mean), "linear" (its line),
+            ``False`` (nothing); or a function of segments along the last axis.
+        axis: the axis of the samples.
+
+    Returns:
+        a pair: frequencies, shape (f,), in the unit of ``fs``, with f = nfft // 2 + 1 for one side,
+        otherwise nfft; and the coherence, real numbers from 0 to 1, like ``x`` with f elements
+        along the axis.
+
+    Raises:
+        ShapeError: if the window, ``nperseg``, ``noverlap`` or ``nfft`` do not fit each other, or a
+            name is unknown.
+        DtypeError: if ``x`` is real and ``y`` complex.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -419,6 +522,33 @@ def stft(
 ) -> tuple[Any, Any, Any]:
     """``scipy.signal.stft``: Fourier transforms of segments, over time.
 
+    Args:
+        x: samples, shape (..., n) for the last axis.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: name of a window, a tuple of its name and parameters, or its samples, a vector,
+            which may be traced.
+        nperseg: number of samples per segment; the length of ``window`` if that is a vector.
+        noverlap: number of samples that neighbouring segments share; half of a segment by default.
+        nfft: number of points of each Fourier transform, at least those of a segment, which is
+            padded with zeros; as many by default.
+        detrend: what is subtracted from each segment: "constant" (its mean), "linear" (its line),
+            ``False`` (nothing); or a function of segments along the last axis.
+        return_onesided: True for the frequencies from 0 on only; complex signals have all.
+        boundary: how the signal is continued by half a segment at both ends: "zeros", "even",
+            "odd", "constant", or ``None``.
+        padded: True to append zeros until segments cover all samples.
+        axis: the axis of the samples.
+        scaling: "spectrum" for amplitudes, or "psd" for roots of densities.
+
+    Returns:
+        frequencies, shape (f,), in the unit of ``fs``, with f = nfft // 2 + 1 for one side,
+        otherwise nfft; times of the centers of segments, shape (t,), in units of 1 / ``fs``; and
+        the complex transforms, like ``x`` with f elements along the axis and a last axis of t.
+
+    Raises:
+        ShapeError: if the window, ``nperseg``, ``noverlap`` or ``nfft`` do not fit each other, or a
+            name is unknown.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -451,6 +581,34 @@ def spectrogram(
     mode: str = "psd",
 ) -> tuple[Any, Any, Any]:
     """``scipy.signal.spectrogram``: spectra of segments, over time.
+
+    Args:
+        x: samples, shape (..., n) for the last axis.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: name of a window, a tuple of its name and parameters, or its samples, a vector,
+            which may be traced.
+        nperseg: number of samples per segment; the length of ``window`` if that is a vector,
+            otherwise 256.
+        noverlap: number of samples that neighbouring segments share; an eighth of a segment by
+            default.
+        nfft: number of points of each Fourier transform, at least those of a segment, which is
+            padded with zeros; as many by default.
+        detrend: what is subtracted from each segment: "constant" (its mean), "linear" (its line),
+            ``False`` (nothing); or a function of segments along the last axis.
+        return_onesided: True for the frequencies from 0 on only; complex signals have all.
+        scaling: "density" for power per unit of frequency, or "spectrum" for power.
+        axis: the axis of the samples.
+        mode: "psd" (real power), "complex" (transforms), "magnitude", "angle" or "phase" (an
+            unwrapped angle), in radians.
+
+    Returns:
+        frequencies, shape (f,), in the unit of ``fs``, with f = nfft // 2 + 1 for one side,
+        otherwise nfft; times of the centers of segments, shape (t,), in units of 1 / ``fs``; and
+        the spectra, like ``x`` with f elements along the axis and a last axis of t.
+
+    Raises:
+        ShapeError: if the window, ``nperseg``, ``noverlap`` or ``nfft`` do not fit each other, or a
+            name is unknown.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -492,6 +650,27 @@ def istft(
     scaling: str = "spectrum",
 ) -> Spectrum:
     """``scipy.signal.istft``: the signal from the transforms of its segments.
+
+    Args:
+        Zxx: transforms of segments, of at least two axes: f frequencies and t times.
+        fs: number of samples per unit of time; in Hz if times are in seconds.
+        window: the window of the transform: a name, a tuple of name and parameters, or its samples.
+        nperseg: number of samples per segment; by default from f.
+        noverlap: number of samples that neighbouring segments share; half of a segment by default.
+        nfft: number of points of each Fourier transform; by default from f and ``nperseg``.
+        input_onesided: True if the transforms have the frequencies from 0 on only.
+        boundary: True to remove half a segment at both ends, by which `stft` extends the signal.
+        time_axis, freq_axis: the axes of times and of frequencies.
+        scaling: the scaling of the transform, "spectrum" or "psd".
+
+    Returns:
+        a pair: times, shape (n,), in units of 1 / ``fs``; and the signal, of the shape of ``Zxx``
+        with n samples along the time axis and without the frequency axis; real for
+        ``input_onesided``.
+
+    Raises:
+        ShapeError: if there are fewer than two axes, both are the same, sizes of the window,
+            segments and transforms do not fit each other, or ``scaling`` is unknown.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -34,11 +34,17 @@ def detrend(
     """``scipy.signal.detrend``: subtract the least-squares line, or the mean, of each part.
 
     Args:
-        data: samples.
-        axis: axis of the samples.
+        data: samples, shape (..., n) for the last axis.
+        axis: the axis of the samples.
         type: "linear" or "constant".
-        bp: breakpoints between lines.
-        overwrite_data: not needed here.
+        bp: positions at which the parts begin, each with a line of its own; not for "constant".
+        overwrite_data: accepted for SciPy's signature; it has no effect on traced values.
+
+    Returns:
+        what remains, of the shape of ``data``; integers become float64.
+
+    Raises:
+        ShapeError: if ``type`` is unknown, or a breakpoint is greater than n.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -95,6 +101,20 @@ def _half(n: int, last: float = 1.0) -> np.ndarray[Any, Any]:
 def hilbert(x: Operand, N: int | None = None, axis: SupportsIndex = -1) -> Any:
     """``scipy.signal.hilbert``: the analytic signal, without negative frequencies.
 
+    Args:
+        x: real samples, shape (..., n) for the last axis.
+        N: number of points of the Fourier transform, n by default; fewer cut the signal, more pad
+            it with zeros.
+        axis: the axis of the samples.
+
+    Returns:
+        the complex signal, of the shape of ``x`` with N elements along the axis; its real part is
+        ``x``.
+
+    Raises:
+        DtypeError: if ``x`` is complex.
+        ShapeError: if ``N`` is not positive.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -116,6 +136,18 @@ def hilbert(x: Operand, N: int | None = None, axis: SupportsIndex = -1) -> Any:
 @on_traced(scipy.signal.hilbert2)
 def hilbert2(x: Operand, N: int | tuple[int, int] | None = None, axes: Axis = (-2, -1)) -> Any:
     """``scipy.signal.hilbert2``: the analytic signal of two axes.
+
+    Args:
+        x: real samples, shape (..., n, m) for the last axes.
+        N: number of points along both axes, or along each; as many as samples by default.
+        axes: the two axes of the signal.
+
+    Returns:
+        the complex signal, of the shape of ``x`` with N elements along the axes.
+
+    Raises:
+        DtypeError: if ``x`` is complex.
+        ShapeError: if ``axes`` are not two.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -168,6 +200,24 @@ def savgol_filter(
 ) -> Any:
     """``scipy.signal.savgol_filter``: least-squares polynomials through windows, and their
     derivatives.
+
+    Args:
+        x: real samples, shape (..., n) for the last axis.
+        window_length: number of samples to which a polynomial is fitted.
+        polyorder: degree of the polynomial.
+        deriv: order of the derivative to return; 0 for the values.
+        delta: distance of samples, for derivatives.
+        axis: the axis of the samples.
+        mode: "interp" to evaluate the first and the last polynomial near the ends; or an extension
+            of the samples: "mirror", "nearest", "wrap" or "constant".
+        cval: value beyond the ends for "constant".
+
+    Returns:
+        a real array of the shape of ``x``: float32 for float32, otherwise float64.
+
+    Raises:
+        DtypeError: if ``x`` is complex.
+        ShapeError: if ``mode`` is unknown; if the window is longer than the signal, for "interp".
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -256,12 +306,22 @@ def resample(
     """``scipy.signal.resample``: ``num`` samples of the band-limited periodic signal.
 
     Args:
-        x: samples, or (``domain="freq"``) their Fourier transform.
+        x: samples, shape (n, ...) for the first axis; or, for ``domain="freq"``, their Fourier
+            transform.
         num: number of new samples.
-        t: equidistant times of the samples; then the new times are returned, too.
+        t: equidistant times of the samples, shape (n,); then the new times are returned, too.
         axis: the axis to resample.
-        window: factors of frequencies: a vector, a name, or a function of frequencies.
+        window: factors of the n frequencies: a vector, the name of a window, or a function of
+            frequencies in cycles per sample.
         domain: "time" or "freq".
+
+    Returns:
+        the new samples, of the shape of ``x`` with ``num`` elements along the axis, real for real
+        samples; with ``t``, a pair of these and the new times, shape (num,).
+
+    Raises:
+        ShapeError: if ``num`` is not positive, ``domain`` is unknown, or ``window`` does not have n
+            elements.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -345,6 +405,21 @@ def upfirdn(
 
     Only ``mode="constant"`` with ``cval=0``: other modes need an extension of the samples.
 
+    Args:
+        h: coefficients of the filter, shape (k,).
+        x: samples, shape (..., n) for the last axis.
+        up: the rate of insertion: ``up - 1`` zeros between samples.
+        down: the rate of decimation: one of ``down`` filtered samples is returned.
+        axis: the axis to filter.
+        mode, cval: extension of the samples; only "constant" with 0.
+
+    Returns:
+        an array of the shape of ``x`` with ceil(((n - 1) * up + k) / down) elements along the axis,
+        in the common dtype, float32 at least.
+
+    Raises:
+        ShapeError: for another ``mode`` or ``cval``.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import signal
@@ -384,13 +459,20 @@ def resample_poly(
     """``scipy.signal.resample_poly``: resample with a polyphase filter.
 
     Args:
-        x: samples.
-        up, down: the new rate over the old one.
+        x: samples, shape (n, ...) for the first axis.
+        up, down: the new rate over the old one, positive integers.
         axis: the axis to resample.
-        window: window of the filter's design, or the filter itself.
+        window: window of the filter's design (a name, or a tuple of its name and parameters), or
+            the filter itself, a vector.
         padtype: baseline to subtract before and add after: "constant" (none), "mean", "median",
             "minimum", "maximum".
-        cval: not possible on traced values.
+        cval: value beyond the ends; 0 only.
+
+    Returns:
+        an array of the shape of ``x`` with ceil(n * up / down) elements along the axis.
+
+    Raises:
+        ShapeError: if ``up`` or ``down`` is not positive, or for another ``padtype`` or ``cval``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -459,12 +541,18 @@ def decimate(
     """``scipy.signal.decimate``: filter, and keep one of every ``q`` samples.
 
     Args:
-        x: samples.
+        x: samples, shape (..., n) for the last axis.
         q: the decimation factor.
-        n: the order of the filter.
-        ftype: "iir", "fir", or a ``scipy.signal.dlti``.
+        n: the order of the filter; 8 for "iir" and 20 q for "fir" by default.
+        ftype: "iir" (Chebyshev), "fir" (a Hamming window), or a ``scipy.signal.dlti``.
         axis: the axis to filter.
-        zero_phase: True to filter both ways.
+        zero_phase: True to filter both ways, without delay.
+
+    Returns:
+        an array of the shape of ``x`` with ceil(m / q) elements along the axis, for m samples.
+
+    Raises:
+        ShapeError: if ``ftype`` is unknown, or there are too few samples for the filter.
 
     Example:
         >>> import numpy as np, functrace as ft

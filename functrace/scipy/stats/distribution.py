@@ -221,7 +221,20 @@ class Distribution:
         return np.where(valid & ~np.isnan(z), found, np.nan)
 
     def cdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the probability of at most ``x``."""
+        """Return the probability of at most ``x``.
+
+        Args:
+            x: the observation.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments; NaN for invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("cdf", (x, *args), kwargs)
         return (
             result
@@ -230,7 +243,21 @@ class Distribution:
         )
 
     def sf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the probability of more than ``x``."""
+        """Return the probability of more than ``x``.
+
+        Args:
+            x: the observation.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments; NaN for invalid parameters. It is 1 -
+            `cdf`, without the loss of digits.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("sf", (x, *args), kwargs)
         return (
             result
@@ -239,7 +266,20 @@ class Distribution:
         )
 
     def logcdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the logarithm of `cdf`."""
+        """Return the logarithm of `cdf`.
+
+        Args:
+            x: the observation.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments; NaN for invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("logcdf", (x, *args), kwargs)
         if done:
             return result
@@ -248,7 +288,20 @@ class Distribution:
         return self._function(formula, (-math.inf, 0.0), x, args, kwargs)
 
     def logsf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the logarithm of `sf`."""
+        """Return the logarithm of `sf`.
+
+        Args:
+            x: the observation.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments; NaN for invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("logsf", (x, *args), kwargs)
         if done:
             return result
@@ -283,22 +336,71 @@ class Distribution:
         return np.where(valid, np.where(fits, found, outer) * scale + loc, np.nan)
 
     def ppf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the quantile of a probability ``q``; for integers a step function."""
+        """Return the quantile of a probability ``q``; for integers a step function.
+
+        Args:
+            q: the probability, from 0 to 1.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments; NaN for invalid ones.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("ppf", (q, *args), kwargs)
         return result if done else self._inverse("ppf", self.quantile, q, args, kwargs)
 
     def isf(self, q: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the value that is exceeded with probability ``q``."""
+        """Return the value that is exceeded with probability ``q``.
+
+        Args:
+            q: the probability, from 0 to 1.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments; NaN for invalid ones.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("isf", (q, *args), kwargs)
         return result if done else self._inverse("isf", self.upper_quantile, q, args, kwargs)
 
     def median(self, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the quantile of one half."""
+        """Return the quantile of one half.
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            float64, of the broadcast shape of the parameters; NaN where they are invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("median", args, kwargs)
         return result if done else self.ppf(0.5, *args, **kwargs)
 
     def interval(self, confidence: Operand, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """Return the ends of the central interval with a given probability."""
+        """Return the ends of the central interval with a given probability.
+
+        Args:
+            confidence: the probability of the interval, from 0 to 1.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            the two ends, each float64, of the broadcast shape of all arguments.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("interval", (confidence, *args), kwargs)
         if done:
             return result
@@ -308,7 +410,18 @@ class Distribution:
         )
 
     def support(self, *args: Operand, **kwargs: Operand) -> tuple[Any, Any]:
-        """Return the ends of the support."""
+        """Return the ends of the support.
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            the two ends, each float64, of the broadcast shape of the parameters; NaN where they are
+            invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+        """
         done, result = self._plain("support", args, kwargs)
         if done:
             return result
@@ -334,27 +447,85 @@ class Distribution:
         return np.where(valid, result, np.nan)
 
     def mean(self, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the expectation."""
+        """Return the expectation.
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            float64, of the broadcast shape of the parameters; NaN where they are invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("mean", args, kwargs)
         return result if done else self._moment("mean", self.mean_formula, args, kwargs)
 
     def var(self, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the variance."""
+        """Return the variance.
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            float64, of the broadcast shape of the parameters; NaN where they are invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("var", args, kwargs)
         return result if done else self._moment("var", self.var_formula, args, kwargs)
 
     def std(self, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the root of the variance."""
+        """Return the root of the variance.
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            float64, of the broadcast shape of the parameters; NaN where they are invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("std", args, kwargs)
         return result if done else np.sqrt(self._moment("var", self.var_formula, args, kwargs))
 
     def entropy(self, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the differential entropy; of integers, the entropy."""
+        """Return the differential entropy; of integers, the entropy.
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+
+        Returns:
+            in nats, float64, of the broadcast shape of the parameters; NaN where they are invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values.
+        """
         done, result = self._plain("entropy", args, kwargs)
         return result if done else self._moment("entropy", self.entropy_formula, args, kwargs)
 
     def stats(self, *args: Operand, moments: str = "mv", **kwargs: Operand) -> Any:
-        """Return mean and variance (``moments="mv"``, of plain values "s" and "k" as well)."""
+        """Return mean and variance (``moments="mv"``, of plain values "s" and "k" as well).
+
+        Args:
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name.
+            moments: letters of the moments to return.
+
+        Returns:
+            one array, or a tuple of them in the order "mv", each float64, of the broadcast shape of
+            the parameters; NaN where they are invalid.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+            UnsupportedFunctionError: if the distribution has no formula for traced values, or for
+                "s" and "k".
+        """
         done, result = self._plain("stats", args, {**kwargs, "moments": moments})
         if done:
             return result
@@ -384,6 +555,9 @@ class Distribution:
                 state. For abstract values (`jit`, `vmap`, loops in programs), it must be an
                 integer: then every call draws the same sample.
 
+        Returns:
+            the sample: an array of shape ``size``, or a number.
+
         Raises:
             ConcretizationError: if another ``random_state`` is given for abstract values.
             ValueError: if parameters are invalid, or do not have the size, like SciPy.
@@ -398,6 +572,16 @@ class Continuous(Distribution):
     """A continuous distribution of ``scipy.stats``, with ``logpdf`` and ``pdf`` for traced values,
     too.
 
+    Args:
+        args, kwargs: in a call, the shapes, ``loc`` (0 by default) and ``scale`` (1 by default), in
+            SciPy's order or by name; ``stats.norm(loc, scale).logpdf(x)`` is ``stats.norm.logpdf(x,
+            loc, scale)``.
+
+    Returns:
+        of a call, the distribution with these parameters: a `Frozen`. Its methods, and those of the
+        distribution, broadcast all arguments, and return float64: NaN for invalid parameters, and a
+        density of 0 outside of the support.
+
     Example:
         >>> import functrace as ft
         >>> from functrace.scipy import stats
@@ -408,12 +592,38 @@ class Continuous(Distribution):
     __slots__ = ()
 
     def logpdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the logarithm of the density at ``x``; then shapes, ``loc`` and ``scale``."""
+        """Return the logarithm of the density at ``x``.
+
+        Args:
+            x: the observation.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments: -inf outside of the support, NaN for
+            invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+        """
         done, result = self._plain("logpdf", (x, *args), kwargs)
         return result if done else self._logarithm(x, args, kwargs)
 
     def pdf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the density at ``x``."""
+        """Return the density at ``x``.
+
+        Args:
+            x: the observation.
+            args, kwargs: shapes, ``loc`` and ``scale``, in SciPy's order or by name; all arguments
+                broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments: 0 outside of the support, NaN for
+            invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+        """
         done, result = self._plain("pdf", (x, *args), kwargs)
         return result if done else np.exp(self._logarithm(x, args, kwargs))
 
@@ -422,6 +632,15 @@ class Continuous(Distribution):
 class Discrete(Distribution):
     """A distribution of integers of ``scipy.stats``, with ``logpmf`` and ``pmf`` for traced values,
     too.
+
+    Args:
+        args, kwargs: in a call, the shapes and ``loc`` (0 by default), in SciPy's order or by name;
+            ``stats.poisson(rate).logpmf(k)`` is ``stats.poisson.logpmf(k, rate)``.
+
+    Returns:
+        of a call, the distribution with these parameters: a `Frozen`. Its methods, and those of the
+        distribution, broadcast all arguments, and return float64: NaN for invalid parameters, and a
+        probability of 0 outside of the support and between integers.
 
     Example:
         >>> import functrace as ft
@@ -433,12 +652,36 @@ class Discrete(Distribution):
     __slots__ = ()
 
     def logpmf(self, k: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the logarithm of the probability of ``k``; then shapes and ``loc``."""
+        """Return the logarithm of the probability of ``k``.
+
+        Args:
+            k: the observation, an integer.
+            args, kwargs: shapes and ``loc``, in SciPy's order or by name; all arguments broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments: -inf outside of the support, NaN for
+            invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+        """
         done, result = self._plain("logpmf", (k, *args), kwargs)
         return result if done else self._logarithm(k, args, kwargs)
 
     def pmf(self, k: Operand, *args: Operand, **kwargs: Operand) -> Any:
-        """Return the probability of ``k``."""
+        """Return the probability of ``k``.
+
+        Args:
+            k: the observation, an integer.
+            args, kwargs: shapes and ``loc``, in SciPy's order or by name; all arguments broadcast.
+
+        Returns:
+            float64, of the broadcast shape of all arguments: 0 outside of the support, NaN for
+            invalid parameters.
+
+        Raises:
+            ArgumentError: if a parameter is missing, unknown, or given twice.
+        """
         done, result = self._plain("pmf", (k, *args), kwargs)
         return result if done else np.exp(self._logarithm(k, args, kwargs))
 

@@ -130,6 +130,16 @@ class MultivariateNormal:
     """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the
     covariance.
 
+    Args:
+        mean: shape (d,); zeros by default.
+        cov: shape (d, d), positive definite; a vector is its diagonal, a number all variances.
+        allow_singular: True to allow a singular covariance, which has no derivative here.
+        seed: ``random_state`` of samples by default.
+
+    Returns:
+        when called, the distribution with these parameters: a `Frozen`, or SciPy's for plain
+        values.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import stats
@@ -167,6 +177,9 @@ class MultivariateNormal:
             cov: shape (d, d), positive definite; a vector is its diagonal.
             size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
+
+        Returns:
+            float64, shape (size, d), without axes of size 1.
         """
         if not _is_traced(mean, cov, random_state):
             check_drawn_here("scipy.stats.multivariate_normal.rvs", random_state)
@@ -199,8 +212,12 @@ class MultivariateNormal:
             cov: shape (d, d), positive definite; a vector is its diagonal, a number all variances.
             allow_singular: True to allow a singular covariance, which has no derivative here.
 
+        Returns:
+            float64, shape (...).
+
         Raises:
             LinAlgError: if the covariance is not positive definite.
+            ShapeError: for ``allow_singular=True`` of traced values.
         """
         if not any(map(holds_tracer, (x, mean, cov))):
             return scipy.stats.multivariate_normal.logpdf(x, mean, _double(cov), allow_singular)
@@ -227,6 +244,18 @@ class MultivariateNormal:
 class MultivariateT:
     """``scipy.stats.multivariate_t``: ``logpdf``, ``pdf`` and ``entropy``, by a Cholesky factor of
     the shape matrix.
+
+    Args:
+        loc: shape (d,); zeros by default.
+        shape: shape (d, d), positive definite; a vector is its diagonal, a number every diagonal
+            element.
+        df: degrees of freedom, positive; infinity gives a normal distribution.
+        allow_singular: True to allow a singular matrix, for plain values only.
+        seed: ``random_state`` of samples by default.
+
+    Returns:
+        when called, the distribution with these parameters: a `Frozen`, or SciPy's for plain
+        values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -268,6 +297,9 @@ class MultivariateT:
             shape: shape (d, d), positive definite; a vector is its diagonal, a number every
                 diagonal element.
             df: degrees of freedom, positive; infinity gives a normal density.
+
+        Returns:
+            float64, shape (...).
 
         Raises:
             LinAlgError: if the matrix is not positive definite.
@@ -311,6 +343,14 @@ class MultivariateT:
 @final
 class Dirichlet:
     """``scipy.stats.dirichlet``: ``logpdf`` and ``pdf``.
+
+    Args:
+        alpha: concentrations, shape (d,), positive.
+        seed: ``random_state`` of samples by default.
+
+    Returns:
+        when called, the distribution with these parameters: a `Frozen`, or SciPy's for plain
+        values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -361,6 +401,12 @@ class Dirichlet:
             x: shape (d,) or (d, n), columns that sum to 1; if one element is missing, it is
                 computed.
             alpha: shape (d,), positive.
+
+        Returns:
+            float64, shape () or (n,).
+
+        Raises:
+            ShapeError: if ``x`` and ``alpha`` do not fit.
         """
         if not holds_tracer(x) and not holds_tracer(alpha):
             return scipy.stats.dirichlet.logpdf(x, alpha)
@@ -387,6 +433,15 @@ class Dirichlet:
 @final
 class Wishart:
     """``scipy.stats.wishart``: ``logpdf`` and ``pdf`` of positive definite matrices.
+
+    Args:
+        df: degrees of freedom, more than d - 1.
+        scale: shape (d, d), positive definite.
+        seed: ``random_state`` of samples by default.
+
+    Returns:
+        when called, the distribution with these parameters: a `Frozen`, or SciPy's for plain
+        values.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -418,6 +473,9 @@ class Wishart:
             scale: shape (d, d), positive definite.
             size: size of the sample.
             random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
+
+        Returns:
+            float64, shape (size, d, d), or (d, d) for one.
         """
         if not _is_traced(df, scale, random_state):
             check_drawn_here("scipy.stats.wishart.rvs", random_state)
@@ -441,6 +499,13 @@ class Wishart:
             x: shape (d, d), positive definite.
             df: degrees of freedom, more than d - 1.
             scale: shape (d, d), positive definite.
+
+        Returns:
+            one float64 number.
+
+        Raises:
+            ShapeError: if ``x`` and ``scale`` are not matrices of the same shape.
+            LinAlgError: if one of them is not positive definite.
         """
         if not any(map(holds_tracer, (x, df, scale))):
             return scipy.stats.wishart.logpdf(x, df, scale)

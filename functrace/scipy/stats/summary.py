@@ -74,6 +74,20 @@ def moment(
     """``scipy.stats.moment``: the mean of a power of the distances from the mean, or from
     ``center``.
 
+    Args:
+        a: the samples, shape (n, ...) for the first axis.
+        order: the power.
+        axis: the axis of the samples; ``None`` for all elements.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        center: the point that distances are measured from; the mean by default.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``a`` without the axis; floats, float64 for integers.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import stats
@@ -95,6 +109,19 @@ def skew(
     keepdims: bool = False,
 ) -> Any:
     """``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN for constants.
+
+    Args:
+        a: the samples, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        bias: False to correct for the size of the sample.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``a`` without the axis; floats, float64 for integers.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -124,6 +151,20 @@ def kurtosis(
 ) -> Any:
     """``scipy.stats.kurtosis``: the standardized fourth moment, less 3 if ``fisher``.
 
+    Args:
+        a: the samples, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        fisher: True for 0, False for 3 for the normal distribution.
+        bias: False to correct for the size of the sample.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``a`` without the axis; floats, float64 for integers.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import stats
@@ -152,6 +193,19 @@ def sem(
 ) -> Any:
     """``scipy.stats.sem``: the standard error of the mean.
 
+    Args:
+        a: the samples, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        ddof: the variance is a sum over n - ddof.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``a`` without the axis; floats, float64 for integers.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import stats
@@ -171,6 +225,19 @@ def zmap(
     nan_policy: str = "propagate",
 ) -> Any:
     """``scipy.stats.zmap``: distances from ``compare``'s mean in its standard deviations.
+
+    Args:
+        scores: the values to standardize; they broadcast with the means.
+        compare: the samples, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        ddof: the variance is a sum over n - ddof.
+        nan_policy: "propagate"; the other policies read values, and raise.
+
+    Returns:
+        floats of the shape of ``scores``; NaN where all samples are equal.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -195,6 +262,18 @@ def zmap(
 def zscore(a: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN for constants.
 
+    Args:
+        a: the samples, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        ddof: the variance is a sum over n - ddof.
+        nan_policy: "propagate"; the other policies read values, and raise.
+
+    Returns:
+        floats of the shape of ``a``.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
+
     Example:
         >>> import numpy as np, functrace as ft
         >>> from functrace.scipy import stats
@@ -214,6 +293,20 @@ def gmean(
     keepdims: bool = False,
 ) -> Any:
     """``scipy.stats.gmean``: the exponential of the mean of logarithms.
+
+    Args:
+        a: the samples, positive, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        dtype: has no effect on traced values: convert them.
+        weights: weights of the samples, of the shape of ``a``, or (n,); equal by default.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``a`` without the axis; floats, float64 for integers.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -238,6 +331,20 @@ def hmean(
     keepdims: bool = False,
 ) -> Any:
     """``scipy.stats.hmean``: the reciprocal of the mean of reciprocals.
+
+    Args:
+        a: the samples, positive, shape (n, ...) for the first axis.
+        axis: the axis of the samples; ``None`` for all elements.
+        dtype: has no effect on traced values: convert them.
+        weights: weights of the samples, of the shape of ``a``, or (n,); equal by default.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``a`` without the axis; floats, float64 for integers.
+
+    Raises:
+        UnsupportedFunctionError: for another ``nan_policy``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -270,10 +377,19 @@ def entropy(
     """``scipy.stats.entropy`` of a distribution, or relative to another; both are normalized.
 
     Args:
-        pk, qk: shape (..., n, ...), not negative.
-        base: base of the logarithm; e by default.
-        axis: the axis along which probabilities add up to 1.
-        nan_policy, keepdims: as elsewhere.
+        pk: probabilities up to a factor, shape (n, ...) for the first axis, not negative.
+        qk: the distribution to compare with, of the same shape.
+        base: base of the logarithm, positive; e by default, for nats.
+        axis: the axis along which probabilities add up to 1; ``None`` for all elements.
+        nan_policy: "propagate"; the other policies read values, and raise.
+        keepdims: True to keep the axis, with size 1.
+
+    Returns:
+        the shape of ``pk`` without the axis; floats, float64 for integers.
+
+    Raises:
+        ShapeError: if ``base`` is not positive.
+        UnsupportedFunctionError: for another ``nan_policy``.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -308,7 +424,15 @@ def rankdata(
         a: the sample, without NaN.
         method: rank of equal elements: "average", "min", "max", "dense" or "ordinal".
         axis: the axis to rank along; all elements by default.
-        nan_policy: as elsewhere.
+        nan_policy: "propagate"; the other policies read values, and raise.
+
+    Returns:
+        the ranks, of the shape of ``a``, or a vector by default; their dtype is that of SciPy's
+        version.
+
+    Raises:
+        ShapeError: if ``method`` is unknown.
+        UnsupportedFunctionError: for another ``nan_policy``.
 
     Example:
         >>> import numpy as np, functrace as ft
