@@ -80,6 +80,40 @@ def _places(name: str, x: Array, s: Counts, axes: Axis) -> tuple[list[int], list
 
 # -- Fourier transforms ----------------------------------------------------------------------------
 
+_FOURIER = {
+    "fft": ("Discrete Fourier transform", "real or complex", "a complex array with n points"),
+    "ifft": ("Inverse of `fft`", "real or complex", "a complex array with n points"),
+    "rfft": ("Fourier transform of real numbers", "real", "a complex array with n // 2 + 1 points"),
+    "irfft": ("Inverse of `rfft`", "the non-negative frequencies", "a real array with n points"),
+    "hfft": (
+        "Fourier transform of a Hermitian signal",
+        "the non-negative times",
+        "a real array with n points",
+    ),
+    "ihfft": ("Inverse of `hfft`", "real", "a complex array with n // 2 + 1 points"),
+}
+"""Description, argument, and result along the last axis of each transform."""
+
+
+def _points_of(kind: str) -> str:
+    """Describe ``n=`` of a transform of m points."""
+    if kind in ("irfft", "hfft"):
+        return (
+            "number of points of the result, 2 * (m - 1) by default; x is cut, or padded with zeros"
+        )
+    return "number of points, m by default; the axis is cut, or padded with zeros"
+
+
+def _factors_of(kind: str) -> str:
+    """Describe ``norm=`` of a transform."""
+    backward, forward = ("1 / n", "1") if kind in ("ifft", "irfft", "ihfft") else ("1", "1 / n")
+    return f'"backward" for {backward}, "ortho" for 1 / sqrt(n), "forward" for {forward}'
+
+
+def _raises_of(kind: str) -> str:
+    """Describe the errors of a transform that depend on its kind."""
+    return "\n        DtypeError: if x is complex." if kind in ("rfft", "ihfft") else ""
+
 
 def _one(name: str) -> Callable[..., Any]:
     does = getattr(np.fft, name)
@@ -102,7 +136,26 @@ def _one(name: str) -> Callable[..., Any]:
         return does(made, n, axis, _checked(name, norm))
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"""``scipy.fft.{name}`` along one axis, for traced values too.
+    head, takes, returns = _FOURIER[name]
+    transform.__doc__ = f"""{head} along one axis, like ``scipy.fft.{name}``.
+
+    Args:
+        x: an array with m points along the axis, {takes}.
+        n: {_points_of(name)}.
+        axis: the axis to transform.
+        norm: the factor of the result:
+            {_factors_of(name)}.
+            None is "backward".
+        overwrite_x, workers, plan: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        {returns} along the axis, in the precision of x;
+        integers count as float64.
+
+    Raises:
+        ShapeError: if norm is none of these, or n is not positive.
+        AxisError: if x has no such axis.{_raises_of(name)}
 
     Example:
         >>> import numpy as np, scipy.fft, functrace as ft
@@ -172,7 +225,30 @@ def _several(name: str) -> Callable[..., Any]:
 
     transform.__name__ = transform.__qualname__ = name
     axes_of = "two" if name.endswith("2") else "several"
-    transform.__doc__ = f"""``scipy.fft.{name}`` along {axes_of} axes, for traced values too.
+    head, takes, returns = _FOURIER[kind]
+    head = f"Inverse of `{name[1:]}`" if head.startswith("Inverse") else head
+    last = ", and 2 * (m - 1) for m points of the last one" if kind in ("irfft", "hfft") else ""
+    which = "the last two" if usual else "the last ones, as many as s has sizes, or all"
+    transform.__doc__ = f"""{head} along {axes_of} axes, like ``scipy.fft.{name}``.
+
+    Args:
+        x: an array, {takes}.
+        s: a number of points for each of the axes, which are cut, or padded with zeros; by default
+            the sizes of x{last}.
+        axes: the axes to transform; {which} by default.
+        norm: the factor of the result, where n is the product of s:
+            {_factors_of(kind)}.
+            None is "backward".
+        overwrite_x, workers, plan: accepted for SciPy's signature; they have no effect on traced
+            values.
+
+    Returns:
+        {returns} along the last of the axes, n the last of s,
+        and s points along the others; in the precision of x; integers count as float64.
+
+    Raises:
+        ShapeError: if norm is none of these, or s does not fit the axes.
+        AxisError: if x has no such axis.{_raises_of(kind)}
 
     Example:
         >>> import numpy as np, scipy.fft, functrace as ft
@@ -194,7 +270,17 @@ fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = map(
 
 @on_traced(scipy.fft.fftshift)
 def fftshift(x: Operand, axes: Axis = None) -> Any:
-    """``scipy.fft.fftshift``, for traced values too.
+    """Move frequency 0 to the middle, like ``scipy.fft.fftshift``.
+
+    Args:
+        x: an array.
+        axes: the axis or the axes to rotate by half their size; all by default.
+
+    Returns:
+        an array like x.
+
+    Raises:
+        AxisError: if x has no such axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -208,7 +294,17 @@ def fftshift(x: Operand, axes: Axis = None) -> Any:
 
 @on_traced(scipy.fft.ifftshift)
 def ifftshift(x: Operand, axes: Axis = None) -> Any:
-    """``scipy.fft.ifftshift``, for traced values too.
+    """Move the middle to the front, like ``scipy.fft.ifftshift``: the inverse of `fftshift`.
+
+    Args:
+        x: an array.
+        axes: the axis or the axes to rotate by half their size; all by default.
+
+    Returns:
+        an array like x.
+
+    Raises:
+        AxisError: if x has no such axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -221,6 +317,13 @@ def ifftshift(x: Operand, axes: Axis = None) -> Any:
 
 
 # -- cosine and sine transforms --------------------------------------------------------------------
+
+_WAVES = {
+    "dct": "Discrete cosine transform",
+    "idct": "Inverse discrete cosine transform",
+    "dst": "Discrete sine transform",
+    "idst": "Inverse discrete sine transform",
+}
 
 
 def _ends(x: Array, axis: int, first: float, last: float) -> Any:
@@ -297,7 +400,26 @@ def _cosine(name: str) -> Callable[..., Any]:
         return _along(name, _numbers(x), type, n, axis, norm, orthogonalize)
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"""``scipy.fft.{name}`` of types 1 to 4 along one axis, for traced values too.
+    transform.__doc__ = f"""{_WAVES[name]} along one axis, like ``scipy.fft.{name}``.
+
+    Args:
+        x: an array of any shape with at least one axis, real or complex.
+        type: 1, 2, 3 or 4; of an inverse, the type that it inverts.
+        n: number of points; the axis is cut, or padded with zeros. The size of the axis by default.
+        axis: the axis to transform.
+        norm: "backward" for a factor 1 / N of inverses, "forward" for that factor of the others,
+            "ortho" for 1 / sqrt(N) of both; N is 2 n, for dct of type 1 it is 2 (n - 1), for dst of
+            type 1 it is 2 (n + 1). None is "backward".
+        overwrite_x, workers: accepted for SciPy's signature; they have no effect on traced values.
+        orthogonalize: True to scale the first or the last element so that the matrix of the
+            transform is orthogonal; by default if norm is "ortho".
+
+    Returns:
+        an array with n points along the axis, in the dtype of x; float64 for integers.
+
+    Raises:
+        ShapeError: if type or norm is none of these, or there are too few points.
+        AxisError: if x has no such axis.
 
     Example:
         >>> import numpy as np, scipy.fft, functrace as ft
@@ -327,7 +449,28 @@ def _cosines(name: str) -> Callable[..., Any]:
         return made
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"""``scipy.fft.{name}`` of types 1 to 4 along several axes, for traced values too.
+    transform.__doc__ = f"""{_WAVES[name[:-1]]} along several axes, like ``scipy.fft.{name}``.
+
+    Args:
+        x: an array, real or complex.
+        type: 1, 2, 3 or 4; of an inverse, the type that it inverts.
+        s: numbers of points along each of the axes, which are cut, or padded with zeros; the sizes
+            of x by default.
+        axes: the axes to transform; the last ones, as many as s has sizes, or all by default.
+        norm: "backward" for a factor 1 / N of inverses, "forward" for that factor of the others,
+            "ortho" for 1 / sqrt(N) of both; N is the product over the axes of 2 n, for dctn of type
+            1 of 2 (n - 1), for dstn of type 1 of 2 (n + 1). None is "backward".
+        overwrite_x, workers: accepted for SciPy's signature; they have no effect on traced values.
+        orthogonalize: True to scale the first or the last element along each axis so that the
+            matrix of the transform is orthogonal; by default if norm is "ortho".
+
+    Returns:
+        an array with s points along the axes, in the dtype of x; float64 for integers.
+
+    Raises:
+        ShapeError: if type or norm is none of these, s does not fit the axes, or there are too few
+            points.
+        AxisError: if x has no such axis.
 
     Example:
         >>> import numpy as np, scipy.fft, functrace as ft
@@ -368,7 +511,17 @@ def _hankel(name: str, x: Operand, dln: float, mu: float, offset: float, bias: f
 
 @on_traced(scipy.fft.fht)
 def fht(a: Operand, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:
-    """``scipy.fft.fht``, along the last axis; differentiable by ``a``.
+    """Fast Hankel transform along the last axis, like ``scipy.fft.fht``; differentiable by ``a``.
+
+    Args:
+        a: samples at points that are equidistant on a logarithmic scale, shape (..., n), real.
+        dln: distance of the logarithms of two points.
+        mu: order of the Bessel function.
+        offset: logarithm of the product of the central points of argument and result.
+        bias: exponent of the power law that is taken out of the argument.
+
+    Returns:
+        the transform, shape (..., n), in the dtype of a; float64 for integers.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -381,7 +534,18 @@ def fht(a: Operand, dln: float, mu: float, offset: float = 0.0, bias: float = 0.
 
 @on_traced(scipy.fft.ifht)
 def ifht(A: Operand, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Any:
-    """``scipy.fft.ifht``, along the last axis; differentiable by ``A``.
+    """Inverse fast Hankel transform along the last axis, like ``scipy.fft.ifht``; differentiable by
+    ``A``.
+
+    Args:
+        A: samples at points that are equidistant on a logarithmic scale, shape (..., n), real.
+        dln: distance of the logarithms of two points.
+        mu: order of the Bessel function.
+        offset: logarithm of the product of the central points of argument and result.
+        bias: exponent of the power law that is taken out of the argument.
+
+    Returns:
+        the samples, shape (..., n), in the dtype of A; float64 for integers.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -50,15 +50,23 @@ def logsumexp(
     keepdims: bool = False,
     return_sign: bool = False,
 ) -> Any:
-    """``scipy.special.logsumexp``: ``log(sum(b * exp(a)))`` without overflow.
+    """Logarithm of a sum of exponentials, ``log(sum(b * exp(a)))``, without overflow, like
+    ``scipy.special.logsumexp``.
 
     Args:
-        a: exponents, real or complex.
+        a: exponents, real or complex, of any shape.
         axis: the axis or axes to sum along; all by default.
-        b: factors, which broadcast against ``a``; they may be negative or 0.
+        b: factors, which broadcast against a; they may be negative or 0.
         keepdims: True to keep summed axes with size 1.
-        return_sign: True to return the sign of the sum and the logarithm of its absolute value.
+        return_sign: True to return the logarithm of the absolute value of the sum, and its sign.
             Without it, the logarithm of a negative sum is NaN.
+
+    Returns:
+        the logarithm, in the shape of the other axes, floating or complex; with return_sign a tuple
+        of it and the sign, of the same shape.
+
+    Raises:
+        AxisError: if a has no such axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -99,7 +107,18 @@ def logsumexp(
 
 @on_traced(scipy.special.softmax)
 def softmax(x: Operand, axis: Axis = None) -> Any:
-    """``scipy.special.softmax``: ``exp(x) / sum(exp(x))`` along axes, all by default.
+    """Exponentials in proportion to their sum, ``exp(x) / sum(exp(x))``, like
+    ``scipy.special.softmax``.
+
+    Args:
+        x: exponents, of any shape.
+        axis: the axis or axes to sum along; all by default.
+
+    Returns:
+        numbers that sum to 1 along the axes, shape of x, in its dtype; float64 for integers.
+
+    Raises:
+        AxisError: if x has no such axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -114,7 +133,17 @@ def softmax(x: Operand, axis: Axis = None) -> Any:
 
 @on_traced(scipy.special.log_softmax)
 def log_softmax(x: Operand, axis: Axis = None) -> Any:
-    """``scipy.special.log_softmax``: the logarithm of `softmax`, without its rounding.
+    """Logarithm of `softmax`, without its rounding, like ``scipy.special.log_softmax``.
+
+    Args:
+        x: exponents, of any shape.
+        axis: the axis or axes to sum along; all by default.
+
+    Returns:
+        the logarithms, shape of x, in its dtype; float64 for integers.
+
+    Raises:
+        AxisError: if x has no such axis.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -129,11 +158,15 @@ def log_softmax(x: Operand, axis: Axis = None) -> Any:
 
 @on_traced(scipy.special.polygamma)
 def polygamma(n: Operand, x: Operand) -> Any:
-    """``scipy.special.polygamma``: the derivative of order ``n`` of digamma, for real ``x``.
+    """Derivative of order ``n`` of the digamma function, for real ``x``, like
+    ``scipy.special.polygamma``.
 
     Args:
-        n: orders, non-negative integers; there is no derivative by them.
-        x: argument, real.
+        n: orders, plain non-negative integers; there is no derivative by them.
+        x: argument, real; it broadcasts against n.
+
+    Returns:
+        the derivatives, in the broadcast shape, in the dtype of x; float64 for integers.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -153,13 +186,19 @@ def polygamma(n: Operand, x: Operand) -> Any:
 
 @on_traced(scipy.special.multigammaln)
 def multigammaln(a: Operand, d: SupportsIndex) -> Any:
-    """``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a
-    dimension.
+    """Logarithm of the multivariate gamma function of a dimension, like
+    ``scipy.special.multigammaln``.
 
     Args:
-        a: argument, larger than ``(d - 1) / 2``; otherwise the result is NaN (SciPy raises, which
-            needs values).
+        a: argument of any shape, larger than (d - 1) / 2; otherwise the result is NaN (SciPy
+            raises, which needs values).
         d: the dimension, a positive integer.
+
+    Returns:
+        the logarithm, shape of a, in its dtype; float64 for integers.
+
+    Raises:
+        ShapeError: if d is not positive.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -181,7 +220,16 @@ def multigammaln(a: Operand, d: SupportsIndex) -> Any:
 
 @on_traced(scipy.special.zeta)
 def zeta(x: Operand, q: Operand | None = None, out: Out = None) -> Any:
-    """``scipy.special.zeta``: differentiable by ``q``, not by ``x``.
+    """Hurwitz zeta function, the sum of ``(q + k)**-x`` over k >= 0, like ``scipy.special.zeta``;
+    differentiable by ``q``, not by ``x``.
+
+    Args:
+        x: exponents, real.
+        q: argument, which broadcasts against x; 1 by default, for Riemann's zeta function.
+        out: array for the result.
+
+    Returns:
+        the sums, in the broadcast shape, floating.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -194,8 +242,19 @@ def zeta(x: Operand, q: Operand | None = None, out: Out = None) -> Any:
 
 @on_traced(scipy.special.comb)
 def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = False) -> Any:
-    """``scipy.special.comb`` without ``exact=``: binomial coefficients of real numbers, 0 where
-    ``k`` is not in 0..N.
+    """Binomial coefficients of real numbers, like ``scipy.special.comb`` without ``exact=``.
+
+    Args:
+        N: number of things, real.
+        k: number of things that are taken, real; it broadcasts against N.
+        exact: must be False: exact integers have no derivative.
+        repetition: True to take things repeatedly: the coefficients of N + k - 1 and k.
+
+    Returns:
+        the coefficients, in the broadcast shape, floating; 0 where k is not in 0..N.
+
+    Raises:
+        ShapeError: if exact is True.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -216,8 +275,19 @@ def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = Fals
 
 @on_traced(scipy.special.perm)
 def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
-    """``scipy.special.perm`` without ``exact=``: ``gamma(N + 1) / gamma(N - k + 1)``, 0 where ``k``
-    is not in 0..N.
+    """Numbers of ordered choices ``gamma(N + 1) / gamma(N - k + 1)``, like ``scipy.special.perm``
+    without ``exact=``.
+
+    Args:
+        N: number of things, real.
+        k: number of things that are taken, real; it broadcasts against N.
+        exact: must be False: exact integers have no derivative.
+
+    Returns:
+        the numbers, in the broadcast shape, floating; 0 where k is not in 0..N.
+
+    Raises:
+        ShapeError: if exact is True.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -237,12 +307,19 @@ def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
 
 @on_traced(scipy.special.factorial)
 def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
-    """``scipy.special.factorial`` without ``exact=``: ``gamma(n + 1)``, 0 where ``n`` is negative.
+    """Factorials ``gamma(n + 1)`` of real numbers, like ``scipy.special.factorial`` without
+    ``exact=``.
 
     Args:
-        n: argument.
-        exact: not possible on traced values.
+        n: argument of any shape, real.
+        exact: must be False: exact integers have no derivative.
         extend: "zero"; the complex extension is ``scipy.special.gamma(n + 1)``.
+
+    Returns:
+        the factorials, shape of n, floating; 0 where n is negative.
+
+    Raises:
+        ShapeError: if exact is True, or extend is not "zero".
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -29,12 +29,14 @@ def _part(x: Given) -> Sparse:
 
 
 def kron(A: object, B: object, format: str | None = None) -> Any:
-    """``scipy.sparse.kron``: the Kronecker product of two matrices, shape (m p, n q) of (m, n) and
-    (p, q).
+    """Kronecker product of two matrices, like ``scipy.sparse.kron``.
 
     Args:
-        A, B: sparse or dense matrices, whose elements may be traced.
-        format: SciPy's; matrices with traced elements have only one format.
+        A, B: sparse or dense matrices, shapes (m, n) and (p, q), whose elements may be traced.
+        format: format of the result, if all are plain; matrices with traced elements have only one.
+
+    Returns:
+        a sparse matrix, shape (m p, n q): SciPy's if all are plain, otherwise a `Sparse`.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -87,7 +89,15 @@ def _placed(name: str, parts: Sequence[Any], down: bool, across: bool) -> Any:
 
 
 def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """``scipy.sparse.vstack`` for matrices whose elements may be traced.
+    """Stack matrices vertically, like ``scipy.sparse.vstack``.
+
+    Args:
+        blocks: sparse or dense matrices, shapes (m_i, n), whose elements may be traced.
+        format: format of the result, if all are plain; matrices with traced elements have only one.
+        dtype: dtype of the elements; the common one by default.
+
+    Returns:
+        a sparse matrix, shape (sum of m_i, n): SciPy's if all are plain, otherwise a `Sparse`.
 
     Raises:
         ShapeError: if they have different numbers of columns.
@@ -107,7 +117,15 @@ def vstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = No
 
 
 def hstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """``scipy.sparse.hstack`` for matrices whose elements may be traced.
+    """Stack matrices horizontally, like ``scipy.sparse.hstack``.
+
+    Args:
+        blocks: sparse or dense matrices, shapes (m, n_i), whose elements may be traced.
+        format: format of the result, if all are plain; matrices with traced elements have only one.
+        dtype: dtype of the elements; the common one by default.
+
+    Returns:
+        a sparse matrix, shape (m, sum of n_i): SciPy's if all are plain, otherwise a `Sparse`.
 
     Raises:
         ShapeError: if they have different numbers of rows.
@@ -126,7 +144,19 @@ def hstack(blocks: Sequence[Given], format: str | None = None, dtype: Given = No
 
 
 def block_diag(mats: Sequence[Given], format: str | None = None, dtype: Given = None) -> Any:
-    """``scipy.sparse.block_diag`` for matrices whose elements may be traced.
+    """Matrix with matrices on its diagonal, like ``scipy.sparse.block_diag``.
+
+    Args:
+        mats: sparse or dense matrices, shapes (m_i, n_i), whose elements may be traced.
+        format: format of the result, if all are plain; matrices with traced elements have only one.
+        dtype: dtype of the elements; the common one by default.
+
+    Returns:
+        a sparse matrix, shape (sum of m_i, sum of n_i): SciPy's if all are plain, otherwise a
+        `Sparse`.
+
+    Raises:
+        ShapeError: if a sparse array among them has another number of axes than two.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -112,8 +112,15 @@ class Factors:
         """Solve ``A x = rhs``, ``A^T x = rhs`` ("T") or ``A^H x = rhs`` ("H").
 
         Args:
-            rhs: shape (n,) or (n, k).
-            trans: which system.
+            rhs: right-hand sides, shape (n,) or (n, k).
+            trans: the letter of the system.
+
+        Returns:
+            x, shape of rhs, floating or complex.
+
+        Raises:
+            ShapeError: if trans is none of these, or rhs does not fit.
+            DtypeError: if rhs is complex, or wider than the factors of a plain matrix.
 
         Cost:
             The factors of a plain matrix are reused by every solve, and by its derivatives; with
@@ -161,19 +168,28 @@ class Factors:
 
 
 def splu(A: object, *args: object, **options: object) -> Any:
-    """``scipy.sparse.linalg.splu``: factors that solve for traced right-hand sides; ``A`` may have
-    traced elements.
+    """LU factors of a sparse matrix that solve for traced right-hand sides, like
+    ``scipy.sparse.linalg.splu``.
 
     Args:
-        A: a sparse matrix, shape (n, n).
-        args, options: SciPy's; ignored for traced elements.
+        A: a sparse matrix, shape (n, n), whose elements may be traced.
+        args, options: SuperLU's options, such as permc_spec and diag_pivot_thresh; without effect
+            on traced elements.
 
     Returns:
         an object like SuperLU's: ``solve(rhs, trans="N")``, ``shape``; for plain matrices also its
         other attributes.
 
     Raises:
-        RuntimeError: SciPy's, for a singular plain matrix.
+        ShapeError: if a matrix with traced elements is not square.
+        RuntimeError: SciPy's, if a plain matrix is singular.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> factors = sparse.linalg.splu(sparse.csc_array(np.array([[2.0, 0.0], [1.0, 4.0]])))
+        >>> ft.grad(lambda b: factors.solve(b)[1])(np.array([2.0, 3.0]))
+        array([-0.125,  0.25 ])
     """
     if isinstance(A, Sparse) or holds_tracer(A):
         return Factors(square("splu", A))
@@ -182,11 +198,24 @@ def splu(A: object, *args: object, **options: object) -> Any:
 
 
 def factorized(A: object) -> Callable[[Operand], Any]:
-    """``scipy.sparse.linalg.factorized``: a function that solves with ``A``, for traced right-hand
-    sides, too.
+    """Function that solves ``A x = b``, like ``scipy.sparse.linalg.factorized``, for traced
+    right-hand sides, too.
 
     Args:
         A: a sparse matrix, shape (n, n); its elements may be traced.
+
+    Returns:
+        a function of b, shape (n,) or (n, k), that returns x of the same shape.
+
+    Raises:
+        ShapeError: if a matrix with traced elements is not square.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> solve = sparse.linalg.factorized(sparse.csc_array(np.array([[2.0, 0.0], [1.0, 4.0]])))
+        >>> ft.jit(solve)(np.array([2.0, 3.0]))
+        array([1. , 0.5])
     """
     if isinstance(A, Sparse) or holds_tracer(A):
         return Factors(square("factorized", A)).solve
@@ -209,19 +238,41 @@ def eigsh(
     return_eigenvectors: bool = True,
     **options: object,
 ) -> Any:
-    """``scipy.sparse.linalg.eigsh`` for a symmetric matrix with traced elements.
+    """Some eigenvalues and eigenvectors of a symmetric matrix with traced elements, like
+    ``scipy.sparse.linalg.eigsh``.
 
     Args:
         A: a real symmetric sparse matrix, shape (n, n).
-        k, sigma, which, v0, ncv, maxiter, tol: SciPy's.
+        k: number of eigenvalues, below n.
+        M: must be left out with traced elements.
+        sigma: a number near which eigenvalues are found, by inverse iteration.
+        which: "LM" for the largest in magnitude (nearest to sigma, if given), "SM" for the
+            smallest, "LA" and "SA" for the algebraically largest and smallest, "BE" for both ends.
+        v0: where to start, shape (n,), plain; random by default.
+        ncv: number of Lanczos vectors, more than k.
+        maxiter: largest number of iterations.
+        tol: relative accuracy of eigenvalues; 0 for machine precision.
         return_eigenvectors: True to return eigenvectors, too.
-        M: not possible with traced elements, like ``options`` other than ``rng`` and ``mode``.
+        options: rng, the generator that v0 is drawn from; mode of the inverse iteration.
 
     Returns:
-        eigenvalues, shape (k,); and eigenvectors, shape (n, k).
+        eigenvalues, shape (k,); and, unless return_eigenvectors is False, eigenvectors
+        as columns, shape (n, k); in the dtype of A, integers as float64.
 
     Raises:
-        UnsupportedFunctionError: for ``M`` and other operators; for complex matrices.
+        ShapeError: if A is not square.
+        UnsupportedFunctionError: if A is an operator or complex, M, OPinv or Minv is given, or v0
+            is traced.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> row = column = np.arange(4)
+        >>> def smallest(data):
+        ...     a = sparse.csr_array((data, (row, column)))
+        ...     return sparse.linalg.eigsh(a, 1, which="SA", return_eigenvectors=False)[0]
+        >>> np.round(np.abs(ft.grad(smallest)(np.array([3.0, 1.0, 2.0, 4.0]))), 4)
+        array([0., 1., 0., 0.])
 
     Cost:
         SciPy's. Derivatives of eigenvalues need only products, those of eigenvectors one sparse LU

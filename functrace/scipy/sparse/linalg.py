@@ -34,18 +34,35 @@ def _is_traced(*values: object) -> bool:
 
 
 def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
-    """``scipy.sparse.linalg.spsolve``, by SuperLU; differentiable by the matrix's elements and by
-    ``b``.
+    """Solve a sparse system ``A x = b``, like ``scipy.sparse.linalg.spsolve``, by SuperLU;
+    differentiable by the matrix's elements and by ``b``.
 
     Args:
         A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements.
         b: right-hand sides, shape (n,) or (n, k).
-        permc_spec, use_umfpack: SciPy's; ignored for traced values.
+        permc_spec, use_umfpack: options of SciPy's solver; they have no effect on traced values.
+
+    Returns:
+        the solution x, shape of b, in the common dtype of A and b, integers as float64.
+
+    Raises:
+        ShapeError: if A is not square, or b does not fit.
+        UnsupportedFunctionError: if A is no matrix.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> a = sparse.csc_array(np.array([[2.0, 0.0], [1.0, 4.0]]))
+        >>> ft.grad(lambda b: sparse.linalg.spsolve(a, b)[1])(np.array([2.0, 3.0]))
+        array([-0.125,  0.25 ])
     """
     if not _is_traced(A, b):
         plain: Any = scipy.sparse.linalg
         return plain.spsolve(A, b, permc_spec, use_umfpack)
     return solved(square("spsolve", A), inexact(b))
+
+
+_NEEDS = {"cg": ", symmetric and positive definite", "minres": ", symmetric"}
 
 
 def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
@@ -96,16 +113,32 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
         )
 
     solver.__name__ = solver.__qualname__ = name
-    solver.__doc__ = f"""``scipy.sparse.linalg.{name}``; differentiable by the matrix's elements and by ``b``.
+    solver.__doc__ = f"""Solve ``A x = b`` by iteration, like ``scipy.sparse.linalg.{name}``.
+
+    The solution is differentiable by the matrix's elements and by ``b``.
 
     Args:
-        A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements; or a full one.
-        b: shape (n,).
-        x0: where to start; there is no derivative by it.
-        options: SciPy's own, such as ``rtol`` and ``maxiter``. A derivative is as exact as they make it.
+        A: a matrix, shape (n, n): a sparse one of SciPy's, a `Sparse` with traced elements, or a
+            dense one{_NEEDS.get(name, "")}.
+        b: the right-hand side, shape (n,).
+        x0: the first guess, shape (n,), zeros by default; there is no derivative by it.
+        options: options of SciPy's method, such as ``rtol``, ``atol`` and ``maxiter``. A derivative
+            is as exact as they make it.
 
     Returns:
-        the solution, and whether it was found (0).
+        the solution, shape (n,), floating or complex; and an integer that is 0 if it was found.
+
+    Raises:
+        ShapeError: if A is not square, or b does not fit.
+        UnsupportedFunctionError: if A is no matrix.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> a = sparse.csr_array(np.array([[4.0, 1.0], [1.0, 3.0]]))
+        >>> x, info = ft.jit(lambda b: sparse.linalg.{name}(a, b))(np.array([1.0, 2.0]))
+        >>> bool(np.allclose(a @ x, [1.0, 2.0], atol=1e-4))
+        True
     """
     return solver
 

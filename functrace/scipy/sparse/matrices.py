@@ -599,7 +599,16 @@ for _kind in ("csr", "csc", "coo", "bsr", "dia"):
 
 
 class csr_array(AcceptsTraced, scipy.sparse.csr_array):
-    """``scipy.sparse.csr_array``, for traced values too.
+    """Sparse array by rows, like ``scipy.sparse.csr_array``; a `Sparse` of traced elements.
+
+    Args:
+        args, kwargs: (data, indices, indptr): the elements in row order, shape (nz,), their
+            columns, and the row offsets, shape (m + 1,); or (data, (rows, columns)); or a dense or
+            a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
+            smallest that fits by default; dtype and copy count for plain elements.
+
+    Raises:
+        UnsupportedFunctionError: if traced elements come in another form.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -611,7 +620,16 @@ class csr_array(AcceptsTraced, scipy.sparse.csr_array):
 
 
 class csc_array(AcceptsTraced, scipy.sparse.csc_array):
-    """``scipy.sparse.csc_array``, for traced values too.
+    """Sparse array by columns, like ``scipy.sparse.csc_array``; a `Sparse` of traced elements.
+
+    Args:
+        args, kwargs: (data, indices, indptr): the elements in column order, shape (nz,), their
+            rows, and the column offsets, shape (n + 1,); or (data, (rows, columns)); or a dense or
+            a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
+            smallest that fits by default; dtype and copy count for plain elements.
+
+    Raises:
+        UnsupportedFunctionError: if traced elements come in another form.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -623,7 +641,15 @@ class csc_array(AcceptsTraced, scipy.sparse.csc_array):
 
 
 class coo_array(AcceptsTraced, scipy.sparse.coo_array):
-    """``scipy.sparse.coo_array``, for traced values too.
+    """Sparse array by coordinates, like ``scipy.sparse.coo_array``; a `Sparse` of traced elements.
+
+    Args:
+        args, kwargs: (data, (rows, columns)): the elements, shape (nz,), and their positions; or a
+            dense or a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is
+            the smallest that fits by default; dtype and copy count for plain elements.
+
+    Raises:
+        UnsupportedFunctionError: if traced elements come in another form.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -635,7 +661,16 @@ class coo_array(AcceptsTraced, scipy.sparse.coo_array):
 
 
 class bsr_array(AcceptsTraced, scipy.sparse.bsr_array):
-    """``scipy.sparse.bsr_array``, of plain elements.
+    """Sparse array by blocks, like ``scipy.sparse.bsr_array``, of plain elements, which takes
+    traced operands.
+
+    Args:
+        args, kwargs: (data, indices, indptr): the blocks, shape (nz, r, c), their columns of
+            blocks, and the offsets of rows of blocks; or (data, (rows, columns)); or a dense or a
+            sparse matrix; and shape=(m, n), dtype, copy.
+
+    Raises:
+        UnsupportedFunctionError: if elements are traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -647,7 +682,15 @@ class bsr_array(AcceptsTraced, scipy.sparse.bsr_array):
 
 
 class dia_array(AcceptsTraced, scipy.sparse.dia_array):
-    """``scipy.sparse.dia_array``, of plain elements.
+    """Sparse array by diagonals, like ``scipy.sparse.dia_array``, of plain elements, which takes
+    traced operands.
+
+    Args:
+        args, kwargs: (data, offsets): the diagonals, shape (k, n), and their distances from the
+            main one, shape (k,); or a dense or a sparse matrix; and shape=(m, n), dtype, copy.
+
+    Raises:
+        UnsupportedFunctionError: if elements are traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -659,7 +702,17 @@ class dia_array(AcceptsTraced, scipy.sparse.dia_array):
 
 
 class csr_matrix(AcceptsTraced, scipy.sparse.csr_matrix):
-    """``scipy.sparse.csr_matrix``, for traced values too.
+    """Sparse matrix by rows, like ``scipy.sparse.csr_matrix``; a `Sparse` of traced elements. ``*``
+    is the product of matrices.
+
+    Args:
+        args, kwargs: (data, indices, indptr): the elements in row order, shape (nz,), their
+            columns, and the row offsets, shape (m + 1,); or (data, (rows, columns)); or a dense or
+            a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
+            smallest that fits by default; dtype and copy count for plain elements.
+
+    Raises:
+        UnsupportedFunctionError: if traced elements come in another form.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -671,7 +724,17 @@ class csr_matrix(AcceptsTraced, scipy.sparse.csr_matrix):
 
 
 class csc_matrix(AcceptsTraced, scipy.sparse.csc_matrix):
-    """``scipy.sparse.csc_matrix``, for traced values too.
+    """Sparse matrix by columns, like ``scipy.sparse.csc_matrix``; a `Sparse` of traced elements.
+    ``*`` is the product of matrices.
+
+    Args:
+        args, kwargs: (data, indices, indptr): the elements in column order, shape (nz,), their
+            rows, and the column offsets, shape (n + 1,); or (data, (rows, columns)); or a dense or
+            a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
+            smallest that fits by default; dtype and copy count for plain elements.
+
+    Raises:
+        UnsupportedFunctionError: if traced elements come in another form.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -683,7 +746,16 @@ class csc_matrix(AcceptsTraced, scipy.sparse.csc_matrix):
 
 
 class coo_matrix(AcceptsTraced, scipy.sparse.coo_matrix):
-    """``scipy.sparse.coo_matrix``, for traced values too.
+    """Sparse matrix by coordinates, like ``scipy.sparse.coo_matrix``; a `Sparse` of traced
+    elements. ``*`` is the product of matrices.
+
+    Args:
+        args, kwargs: (data, (rows, columns)): the elements, shape (nz,), and their positions; or a
+            dense or a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is
+            the smallest that fits by default; dtype and copy count for plain elements.
+
+    Raises:
+        UnsupportedFunctionError: if traced elements come in another form.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -695,7 +767,16 @@ class coo_matrix(AcceptsTraced, scipy.sparse.coo_matrix):
 
 
 class bsr_matrix(AcceptsTraced, scipy.sparse.bsr_matrix):
-    """``scipy.sparse.bsr_matrix``, of plain elements.
+    """Sparse matrix by blocks, like ``scipy.sparse.bsr_matrix``, of plain elements, which takes
+    traced operands. ``*`` is the product of matrices.
+
+    Args:
+        args, kwargs: (data, indices, indptr): the blocks, shape (nz, r, c), their columns of
+            blocks, and the offsets of rows of blocks; or (data, (rows, columns)); or a dense or a
+            sparse matrix; and shape=(m, n), dtype, copy.
+
+    Raises:
+        UnsupportedFunctionError: if elements are traced.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -707,7 +788,15 @@ class bsr_matrix(AcceptsTraced, scipy.sparse.bsr_matrix):
 
 
 class dia_matrix(AcceptsTraced, scipy.sparse.dia_matrix):
-    """``scipy.sparse.dia_matrix``, of plain elements.
+    """Sparse matrix by diagonals, like ``scipy.sparse.dia_matrix``, of plain elements, which takes
+    traced operands. ``*`` is the product of matrices.
+
+    Args:
+        args, kwargs: (data, offsets): the diagonals, shape (k, n), and their distances from the
+            main one, shape (k,); or a dense or a sparse matrix; and shape=(m, n), dtype, copy.
+
+    Raises:
+        UnsupportedFunctionError: if elements are traced.
 
     Example:
         >>> import numpy as np, functrace as ft

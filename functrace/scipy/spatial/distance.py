@@ -167,13 +167,31 @@ def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 def cdist(
     XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given
 ) -> Any:
-    """``scipy.spatial.distance.cdist``: the distances between the points of two sets.
+    """Distances between the points of two sets, like ``scipy.spatial.distance.cdist``.
 
     Args:
-        XA, XB: a row per point.
-        metric: a name, or a function of two points.
+        XA: points of the first set, shape (m, d).
+        XB: points of the second set, shape (n, d).
+        metric: name of a metric: braycurtis, canberra, chebyshev, cityblock, correlation, cosine,
+            euclidean, mahalanobis, minkowski, seuclidean, sqeuclidean; or a function of two points,
+            shape (d,), that returns a number.
         out: must be left out.
-        kwargs: parameters of the metric: ``p``, ``w``, ``V``, ``VI``, which may be traced, too.
+        kwargs: parameters of the metric: p of minkowski; w, weights of shape (d,); V, variances of
+            shape (d,), of seuclidean; VI, the inverse covariance, shape (d, d), of mahalanobis.
+            They may be traced. V and VI are estimated from the points by default.
+
+    Returns:
+        distances, shape (m, n), floating.
+
+    Raises:
+        ShapeError: if points are not rows of a matrix.
+        UnsupportedFunctionError: if out is given, or the metric is another one of SciPy's.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy.spatial import distance
+        >>> ft.jit(distance.cdist)(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
+        array([[5., 1.]])
 
     Source: ``scipy.spatial.distance.cdist``; the derivative of a distance 0 is taken as 0.
     """
@@ -187,11 +205,33 @@ def cdist(
 
 @on_traced(scipy.spatial.distance.pdist)
 def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
-    """``scipy.spatial.distance.pdist``: distances between all pairs of points, see `squareform`.
+    """Distances between all pairs of points of a set, like ``scipy.spatial.distance.pdist``; the
+    derivative of a distance 0 is taken as 0.
 
     Args:
-        X: a row per point.
-        metric, out, kwargs: as in `cdist`.
+        X: points, shape (n, d).
+        metric: name of a metric: braycurtis, canberra, chebyshev, cityblock, correlation, cosine,
+            euclidean, mahalanobis, minkowski, seuclidean, sqeuclidean; or a function of two points,
+            shape (d,), that returns a number.
+        out: must be left out.
+        kwargs: parameters of the metric: p of minkowski; w, weights of shape (d,); V, variances of
+            shape (d,), of seuclidean; VI, the inverse covariance, shape (d, d), of mahalanobis.
+            They may be traced. V and VI are estimated from the points by default.
+
+    Returns:
+        distances of the pairs (0, 1), (0, 2) … (n - 2, n - 1), shape (n (n - 1) / 2,), floating;
+        `squareform` makes a matrix of them.
+
+    Raises:
+        ShapeError: if points are not rows of a matrix.
+        UnsupportedFunctionError: if out is given, or the metric is another one of SciPy's.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy.spatial import distance
+        >>> points = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
+        >>> np.round(ft.jit(lambda p: distance.pdist(p, "cityblock"))(points), 4)
+        array([7., 1., 6.])
     """
     x = _points(X, "X")
     between = _distance(metric, _given({**kwargs, "out": out}, "pdist"), [x])
@@ -210,8 +250,30 @@ def _is_foreign(metric: Given) -> bool:
 
 @on_traced(scipy.spatial.distance.squareform)
 def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
-    """``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and
-    back; without checks.
+    """Symmetric matrix of distances between pairs, and back, like
+    ``scipy.spatial.distance.squareform``.
+
+    Args:
+        X: distances of pairs, shape (n (n - 1) / 2,), in the order of `pdist`; or a symmetric
+            matrix with zeros on its diagonal, shape (n, n).
+        force: "tomatrix" or "tovector" to raise for an argument of the other kind; "no" for either.
+        checks: accepted for SciPy's signature; traced values are not checked for symmetry.
+
+    Returns:
+        the matrix, shape (n, n), or the distances above its diagonal, shape (n (n - 1) / 2,); in
+        the dtype of X.
+
+    Raises:
+        ShapeError: if X has another number of axes than one or two, or than force says, or no
+            number of pairs of points.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy.spatial import distance
+        >>> ft.jit(distance.squareform)(np.array([5.0, 1.0, 4.0]))
+        array([[0., 5., 1.],
+               [5., 0., 4.],
+               [1., 4., 0.]])
     """
     x: Numbers = arrayed(X)
     if x.ndim == 1 and force.lower() not in ("tomatrix", "no"):
