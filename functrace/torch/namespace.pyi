@@ -65,6 +65,8 @@ __all__ = [
     "cat",
     "cdouble",
     "ceil",
+    "celu",
+    "celu_",
     "cfloat",
     "chunk",
     "clamp",
@@ -122,6 +124,7 @@ __all__ = [
     "greater_equal",
     "gt",
     "half",
+    "hardshrink",
     "hypot",
     "imag",
     "index_add",
@@ -199,6 +202,7 @@ __all__ = [
     "permute",
     "positive",
     "pow",
+    "prelu",
     "prod",
     "promote_types",
     "rand",
@@ -212,6 +216,7 @@ __all__ = [
     "real",
     "reciprocal",
     "relu",
+    "relu_",
     "remainder",
     "repeat_interleave",
     "reshape",
@@ -220,6 +225,8 @@ __all__ = [
     "result_type",
     "roll",
     "round",
+    "rrelu",
+    "rrelu_",
     "rsqrt",
     "rsub",
     "scalar_tensor",
@@ -229,10 +236,13 @@ __all__ = [
     "seed",
     "select",
     "select_scatter",
+    "selu",
+    "selu_",
     "set_rng_state",
     "sgn",
     "short",
     "sigmoid",
+    "sigmoid_",
     "sign",
     "signbit",
     "sin",
@@ -257,8 +267,11 @@ __all__ = [
     "take_along_dim",
     "tan",
     "tanh",
+    "tanh_",
     "tensor",
     "tensor_split",
+    "threshold",
+    "threshold_",
     "tile",
     "topk",
     "trace",
@@ -478,6 +491,12 @@ def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -
 def ceil(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smallest integer that is not below each element."""
 
+def celu(input: Operand, alpha: builtins.float = 1.0) -> Value:
+    """Return ``input`` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+
+def celu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
+    """`celu`, in place."""
+
 def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of at most ``chunks`` pieces of one size along a dimension."""
 
@@ -677,6 +696,9 @@ def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) 
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is greater than ``other``."""
 
+def hardshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
+    """Return ``input``, but 0 between ``-lambd`` and ``lambd``."""
+
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
 
@@ -782,7 +804,7 @@ def log1p(input: Operand, *, out: Tensor | None = None) -> Value:
 def log2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 2 of each element."""
 
-def log_softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
+def log_softmax(input: Operand, dim: builtins.int, dtype: DtypeLike | None = None, *, out: Any = None) -> Value:
     """Return the log of the softmax along a dimension."""
 
 def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -959,6 +981,9 @@ def positive(input: Operand) -> Value:
 def pow(input: Operand, exponent: Operand, *, out: Any = None) -> Value:
     """Return ``input ** exponent``; either may be a number."""
 
+def prelu(input: Operand, weight: Operand) -> Value:
+    """Return ``input`` where it is positive, ``weight * input`` elsewhere."""
+
 def prod(
     input: Operand,
     dim: builtins.int | None = None,
@@ -1075,6 +1100,9 @@ def reciprocal(input: Operand, *, out: Tensor | None = None) -> Value:
 def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
+def relu_(input: Operand) -> Value:
+    """`relu`, in place."""
+
 def remainder(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the remainder of ``input / other``, with the sign of ``other``."""
 
@@ -1098,6 +1126,23 @@ def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
 
 def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
     """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
+
+def rrelu(
+    input: Operand,
+    lower: builtins.float = 0.125,
+    upper: builtins.float = 0.3333333333333333,
+    training: builtins.bool = False,
+    generator: Any = None,
+) -> Value:
+    """Return ``input`` where it is positive, elsewhere ``slope * input``; see ``nn.functional``."""
+
+def rrelu_(
+    input: Operand,
+    lower: builtins.float = 0.125,
+    upper: builtins.float = 0.3333333333333333,
+    training: builtins.bool = False,
+) -> Value:
+    """`rrelu`, in place."""
 
 def rsqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the reciprocal of the square root of each element."""
@@ -1142,6 +1187,12 @@ def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
 def select_scatter(input: Operand, src: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a copy with ``src`` at one position along a dimension."""
 
+def selu(input: Operand) -> Value:
+    """Return the scaled ELU of self-normalizing networks: ``1.0507 * elu(input, 1.6733)``."""
+
+def selu_(input: Operand) -> Value:
+    """`selu`, in place."""
+
 def set_rng_state(new_state: Tensor) -> None:
     """Restore a state that `get_rng_state` returned."""
 
@@ -1150,6 +1201,9 @@ def sgn(input: Operand, *, out: Tensor | None = None) -> Value:
 
 def sigmoid(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
+
+def sigmoid_(input: Tensor) -> Value:
+    """`sigmoid`, in place."""
 
 def sign(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sign of each element."""
@@ -1163,7 +1217,7 @@ def sin(input: Operand, *, out: Tensor | None = None) -> Value:
 def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic sine of each element."""
 
-def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
+def softmax(input: Operand, dim: builtins.int, dtype: DtypeLike | None = None, *, out: Any = None) -> Value:
     """Return the softmax along a dimension."""
 
 def sort(
@@ -1251,6 +1305,9 @@ def tan(input: Operand, *, out: Tensor | None = None) -> Value:
 def tanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic tangent of each element."""
 
+def tanh_(input: Tensor) -> Value:
+    """`tanh`, in place."""
+
 def tensor(
     data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False
 ) -> Tensor:
@@ -1258,6 +1315,12 @@ def tensor(
 
 def tensor_split(input: Operand, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
+
+def threshold(input: Operand, threshold: builtins.float, value: builtins.float) -> Value:
+    """Return ``input`` where it is above the threshold, ``value`` elsewhere."""
+
+def threshold_(input: Operand, threshold: builtins.float, value: builtins.float) -> Value:
+    """`threshold`, in place."""
 
 def tile(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return the tensor repeated along each of the last dimensions."""
@@ -1926,6 +1989,9 @@ class Methods:
     def half(self) -> Tensor:
         """Return the tensor as torch.float16."""
 
+    def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
+        """Return ``input``, but 0 between ``-lambd`` and ``lambd``."""
+
     def hypot(self, other: Operand) -> Tensor:
         """Return the hypotenuse, element by element."""
 
@@ -2099,7 +2165,7 @@ class Methods:
     def log_(self) -> Tensor:
         """`log`, in place."""
 
-    def log_softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
+    def log_softmax(self, dim: builtins.int, dtype: DtypeLike | None = None) -> Tensor:
         """Return the log of the softmax along a dimension."""
 
     def logaddexp(self, other: Operand) -> Tensor:
@@ -2335,6 +2401,9 @@ class Methods:
     def pow_(self, exponent: Operand) -> Tensor:
         """`pow`, in place."""
 
+    def prelu(self, weight: Operand) -> Tensor:
+        """Return ``input`` where it is positive, ``weight * input`` elsewhere."""
+
     def prod(
         self,
         dim: builtins.int | None = None,
@@ -2497,7 +2566,7 @@ class Methods:
     def sinh_(self) -> Tensor:
         """`sinh`, in place."""
 
-    def softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
+    def softmax(self, dim: builtins.int, dtype: DtypeLike | None = None) -> Tensor:
         """Return the softmax along a dimension."""
 
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None) -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from functrace.torch.dispatch.rows import FUNCTIONAL, TENSOR, TORCH
+from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH
 from functrace.torch.dispatch.surface import ENTRIES
 from functrace.torch.tensors.dtypes import NAMES, dtype
 from functrace.torch.tensors.tensor import Tensor
@@ -152,8 +152,13 @@ def stubs() -> dict[Path, str]:
     functional.parts += _all(ENTRIES[FUNCTIONAL])
     for name, (_, function) in sorted(ENTRIES[FUNCTIONAL].items()):
         functional.define(name, function)
+    inner = Stub("the functions of `torch._C._nn`.")
+    inner.parts += _all(ENTRIES[NN])
+    for name, (_, function) in sorted(ENTRIES[NN].items()):
+        inner.define(name, function)
     return {
         PACKAGE / "namespace.pyi": torch.text(),
+        PACKAGE / "_C" / "_nn.pyi": inner.text(),
         PACKAGE / "nn" / "functional.pyi": functional.text(),
     }
 

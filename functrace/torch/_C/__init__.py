@@ -5,8 +5,9 @@ Layer: 9.
 
 from __future__ import annotations
 
+import importlib
 import weakref
-from typing import final
+from typing import Any, final
 
 from functrace.torch import errors
 from functrace.torch._C import _autograd as _autograd
@@ -123,3 +124,10 @@ def _set_view_replay_enabled(enabled: bool) -> None:
 def _are_functorch_transforms_active() -> bool:
     """Return True while a function transformed by ``torch.func`` runs."""
     return MODES.functional
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``_nn``, which is made of the rows, on first access."""
+    if name == "_nn":
+        return importlib.import_module(f"{__name__}._nn")
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")

@@ -17,7 +17,7 @@ from functrace.torch import errors
 from functrace.torch._ops import Argument, Calls, OpOverload, OpOverloadPacket, Ops, schema_lines
 from functrace.torch.dispatch import applying
 from functrace.torch.dispatch.numbers import NUMBERS
-from functrace.torch.dispatch.rows import FUNCTIONAL, TENSOR, TORCH
+from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH
 from functrace.torch.dispatch.surface import ENTRIES
 from functrace.torch.functions import elementwise as functions
 from functrace.torch.functions import in_place, shaping
@@ -143,7 +143,7 @@ def function_of(overload: OpOverload) -> Callable[..., Any]:
     """
     name = overload._opname
     function = FUNCTIONS.get(name)
-    for place in (TORCH, TENSOR, FUNCTIONAL):
+    for place in (TORCH, TENSOR, NN, FUNCTIONAL):
         if function is None and name in ENTRIES[place]:
             function = ENTRIES[place][name][1]
     if function is None or isinstance(function, property) or overload.namespace != "aten":

@@ -46,10 +46,11 @@ from functrace.tracing import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TORCH, TENSOR, FUNCTIONAL = (
+TORCH, TENSOR, FUNCTIONAL, NN = (
     "functrace.torch",
     "functrace.torch.Tensor",
     "functrace.torch.nn.functional",
+    "functrace.torch._C._nn",
 )
 PLACES = {
     "function": TORCH,
@@ -57,6 +58,7 @@ PLACES = {
     "property": TENSOR,
     "in_place": TENSOR,
     "nn.functional": FUNCTIONAL,
+    "_C._nn": NN,
 }
 """The namespace of each form of a function."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch import random
-from functrace.torch.dispatch.rows import FUNCTIONAL, TENSOR, TORCH, entries
+from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH, entries
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
+    activations,
     creation,
     factories,
     in_place,
@@ -32,7 +33,7 @@ TABLES = tuple(
     for module in (
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
-        random, losses, scattering, copying,
+        random, losses, activations, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
@@ -49,7 +50,7 @@ def install() -> None:
     for name, (_, method) in ENTRIES[TENSOR].items():
         setattr(Tensor, name, method)
     Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)
-    for place in (TENSOR, FUNCTIONAL, TORCH):
+    for place in (NN, TENSOR, FUNCTIONAL, TORCH):
         for name, (row, function) in ENTRIES[place].items():
             if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(
                 function, property

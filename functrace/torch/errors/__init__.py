@@ -8,6 +8,7 @@ Layer: 9.
 from functrace.torch.errors.checking import *  # noqa: F403
 from functrace.torch.errors.engine import *  # noqa: F403
 from functrace.torch.errors.functions import *  # noqa: F403
+from functrace.torch.errors.layers import *  # noqa: F403
 from functrace.torch.errors.modes import *  # noqa: F403
 from functrace.torch.errors.picking import *  # noqa: F403
 from functrace.torch.errors.saving import *  # noqa: F403

@@ -304,7 +304,7 @@ def rdiv(input: Tensor, other: Operand) -> Value:
     return mul(reciprocal(input), other)
 
 
-ROWS.op(
+div = ROWS.op(
     "div", ew.div, BOTH, floating, forms=EVERY, aliases="divide true_divide",
     operators="truediv rtruediv itruediv div rdiv idiv", reflected=rdiv,
     doc="Return ``input / other``; integers divide to floats.",
@@ -356,20 +356,20 @@ def _every(
     forms: str = EVERY,
     aliases: str = "",
     gradient: Op | None = None,
-) -> None:
+) -> Callable[..., Any]:
     says = f"Return the {doc} of each element."
-    ROWS.op(
+    return ROWS.op(
         name, primitive, saves, floating, forms=forms, aliases=aliases, gradient=gradient, doc=says
     )
 
 
-_every("exp", ew.exp, RESULT, "exponential")
+exp = _every("exp", ew.exp, RESULT, "exponential")
 _every("exp2", ew.exp2, RESULT, "power of 2")
 _every("expm1", ew.expm1, RESULT, "exponential minus 1, accurate near 0,")
-_every("log", ew.log, SELF, "natural logarithm")
+log = _every("log", ew.log, SELF, "natural logarithm")
 _every("log2", ew.log2, SELF, "logarithm to base 2")
 _every("log10", ew.log10, SELF, "logarithm to base 10")
-ROWS.op(
+log1p = ROWS.op(
     "log1p",
     ew.log1p,
     SELF,
@@ -388,23 +388,23 @@ _every("cosh", ew.cosh, SELF, "hyperbolic cosine")
 _every("asinh", ew.arcsinh, SELF, "inverse hyperbolic sine", aliases="arcsinh")
 _every("acosh", edges.plain_arccosh, SELF, "inverse hyperbolic cosine", aliases="arccosh")
 _every("atanh", ew.arctanh, SELF, "inverse hyperbolic tangent", aliases="arctanh")
-_every(
+tanh = _every(
     "tanh", ew.tanh, RESULT, "hyperbolic tangent", ACTIVATION,
     gradient=recorded_gradient("TanhBackwardBackward0", *OF_OUTPUT),
 )  # fmt: skip
-_every(
+sigmoid = _every(
     "sigmoid", ew.sigmoid, RESULT, "logistic function ``1 / (1 + exp(-input))``", ACTIVATION,
     gradient=recorded_gradient("SigmoidBackwardBackward0", *OF_OUTPUT),
 )  # fmt: skip
-_every("sqrt", ew.sqrt, RESULT, "square root")
-_every("rsqrt", edges.rsqrt, RESULT, "reciprocal of the square root")
-ROWS.op(
+sqrt = _every("sqrt", ew.sqrt, RESULT, "square root")
+rsqrt = _every("rsqrt", edges.rsqrt, RESULT, "reciprocal of the square root")
+relu = ROWS.op(
     "relu", ew.relu, RESULT,
     arithmetic.checked(
         for_kinds("uifc", errors.RELU_OF_BOOLS, RuntimeError), for_kinds("uif",
         errors.CLAMP_OF_COMPLEX)
     ),
-    forms=ACTIVATION, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1),
+    forms=EVERY, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1),
     threshold=0),
     out=False, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
 )  # fmt: skip

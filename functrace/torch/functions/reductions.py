@@ -429,7 +429,7 @@ LOG_SOFTMAX = Op(
 
 
 def _normalized(op: Op, name: str) -> Callable[..., Any]:
-    def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:
+    def function(input: Operand, dim: int, dtype: DtypeLike | None = None) -> Value:
         if dtype is not None:
             input = to(input, dtype)
         if not isinstance(input, Tensor):
@@ -439,8 +439,8 @@ def _normalized(op: Op, name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
-    return ROWS.function("function method nn.functional", out=True)(function)
+    return ROWS.function("function method", out=True)(function)
 
 
-_normalized(SOFTMAX, "softmax")
+softmax = _normalized(SOFTMAX, "softmax")
 log_softmax = _normalized(LOG_SOFTMAX, "log_softmax")

@@ -20,6 +20,7 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import arithmetic, floating
 from functrace.torch.dispatch.rows import (
     FUNCTIONAL,
+    NN,
     PLACES,
     TENSOR,
     TORCH,
@@ -33,7 +34,12 @@ from functrace.torch.functions.elementwise import EVERY, SELF
 from tests.torch.stubs import main, stubs
 
 HERE = Path(torch.__file__).parent
-OWNERS: dict[str, Any] = {TORCH: torch, TENSOR: torch.Tensor, FUNCTIONAL: torch.nn.functional}
+OWNERS: dict[str, Any] = {
+    NN: torch._C._nn,
+    TORCH: torch,
+    TENSOR: torch.Tensor,
+    FUNCTIONAL: torch.nn.functional,
+}
 
 
 # -- what is there ---------------------------------------------------------------------------------
@@ -149,9 +155,8 @@ def test_stubs_match_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
 
 def declared(place: str) -> dict[str, ast.FunctionDef]:
     """The functions that a stub declares, read from the file."""
-    tree = ast.parse(
-        (HERE / ("nn/functional.pyi" if place == FUNCTIONAL else "namespace.pyi")).read_text()
-    )
+    files = {FUNCTIONAL: "nn/functional.pyi", NN: "_C/_nn.pyi"}
+    tree = ast.parse((HERE / files.get(place, "namespace.pyi")).read_text())
     body: list[ast.stmt] = tree.body
     if place == TENSOR:
         (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]

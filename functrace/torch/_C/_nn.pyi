@@ -1,0 +1,131 @@
+# Written by `python -m tests.torch.stubs` from the rows: the functions of `torch._C._nn`.
+
+import builtins
+from typing import Any
+
+from functrace.torch.tensors.tensor import Operand, Tensor, Value
+
+__all__ = [
+    "elu",
+    "elu_",
+    "gelu",
+    "gelu_",
+    "glu",
+    "hardsigmoid",
+    "hardsigmoid_",
+    "hardswish",
+    "hardswish_",
+    "hardtanh",
+    "hardtanh_",
+    "leaky_relu",
+    "leaky_relu_",
+    "log_sigmoid",
+    "mish",
+    "mish_",
+    "relu6",
+    "relu6_",
+    "rrelu_with_noise",
+    "rrelu_with_noise_",
+    "silu",
+    "silu_",
+    "softplus",
+    "softshrink",
+]
+
+def elu(
+    input: Operand,
+    alpha: builtins.float = 1,
+    scale: builtins.float = 1,
+    input_scale: builtins.float = 1,
+) -> Value:
+    """Return ``scale * input`` where it is positive, ``scale * alpha * (exp(input_scale * input) - 1)`` elsewhere."""
+
+def elu_(
+    input: Operand,
+    alpha: builtins.float = 1,
+    scale: builtins.float = 1,
+    input_scale: builtins.float = 1,
+) -> Value:
+    """``_C._nn.elu``, in place."""
+
+def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
+    """Return ``input`` times the normal distribution function of it."""
+
+def gelu_(input: Operand, *, approximate: builtins.str = "none") -> Value:
+    """`gelu`, in place."""
+
+def glu(input: Operand, dim: builtins.int = -1) -> Value:
+    """Return the first half along a dimension times the sigmoid of the second half."""
+
+def hardsigmoid(input: Operand) -> Value:
+    """Return ``relu6(input + 3) / 6``."""
+
+def hardsigmoid_(input: Operand) -> Value:
+    """`hardsigmoid`, in place."""
+
+def hardswish(input: Operand) -> Value:
+    """Return ``input * relu6(input + 3) / 6``."""
+
+def hardswish_(input: Operand) -> Value:
+    """`hardswish`, in place."""
+
+def hardtanh(input: Operand, min_val: builtins.float = -1, max_val: builtins.float = 1) -> Value:
+    """Return each element, limited to the bounds; at a bound the derivative is 0."""
+
+def hardtanh_(
+    input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0
+) -> Value:
+    """`hardtanh`, in place."""
+
+def leaky_relu(input: Operand, negative_slope: builtins.float = 0.01) -> Value:
+    """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
+
+def leaky_relu_(input: Operand, negative_slope: builtins.float = 0.01) -> Value:
+    """`leaky_relu`, in place."""
+
+def log_sigmoid(input: Operand) -> Value:
+    """Return the logarithm of the sigmoid, accurate where the sigmoid rounds to 0 or 1."""
+
+def mish(input: Operand) -> Value:
+    """Return ``input * tanh(softplus(input))``."""
+
+def mish_(input: Operand) -> Value:
+    """`mish`, in place."""
+
+def relu6(input: Operand) -> Value:
+    """Return each element, limited to the range from 0 to 6."""
+
+def relu6_(input: Operand) -> Value:
+    """`relu6`, in place."""
+
+def rrelu_with_noise(
+    input: Operand,
+    noise: Tensor,
+    lower: builtins.float = 0.125,
+    upper: builtins.float = 0.3333333333333333,
+    training: builtins.bool = False,
+    generator: Any = None,
+) -> Value:
+    """`rrelu`, which writes its slopes into ``noise``."""
+
+def rrelu_with_noise_(
+    input: Operand,
+    noise: Tensor,
+    lower: builtins.float = 0.125,
+    upper: builtins.float = 0.3333333333333333,
+    training: builtins.bool = False,
+    generator: Any = None,
+) -> Value:
+    """`rrelu_with_noise`, in place."""
+
+def silu(input: Operand) -> Value:
+    """Return ``input * sigmoid(input)``."""
+
+def silu_(input: Operand) -> Value:
+    """`silu`, in place."""
+
+def softplus(input: Operand, beta: builtins.float = 1, threshold: builtins.float = 20) -> Value:
+    """Return ``log(1 + exp(beta * input)) / beta``; ``input`` where ``beta * input`` is above the threshold."""
+
+def softshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
+    """Return ``input``, moved towards 0 by ``lambd``, and 0 where that is not possible."""
