@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import scipy.integrate
+from jaxtyping import Shaped
 
 from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.interpolate.pieces import CubicHermiteSpline
 from functrace.scipy.kinds import Numbers, where
+from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.solving import Function, SolverCall, named, plainly
 from functrace.tracing.binding import is_recording
 
@@ -31,10 +33,10 @@ _pinv: Callable[[Any], Any] = np.linalg.pinv
 def solve_bvp(
     fun: Function,
     bc: Function,
-    x: Operand,
-    y: Operand,
-    p: Operand | None = None,
-    S: Operand | None = None,
+    x: Shaped[X, "m"] | Nested,
+    y: Shaped[X, "n m"] | Nested,
+    p: Shaped[X, "k"] | Nested | None = None,
+    S: Shaped[X, "n n"] | Nested | None = None,
     fun_jac: Function | None = None,
     bc_jac: Function | None = None,
     tol: float = 1e-3,
@@ -184,7 +186,12 @@ def _with_singular_term(
     return whole
 
 
-def _collocation(f: Callable[[Any, Any, Any], Any], x: Numbers, y: Numbers, p: Numbers) -> Any:
+def _collocation(
+    f: Callable[[Any, Any, Any], Any],
+    x: Shaped[Any, "m"],
+    y: Shaped[Any, "n m"],
+    p: Shaped[Any, "k"],
+) -> Shaped[Any, "n m-1"]:
     """Return the residuals of the three-stage Lobatto formula on each interval, shape (n,
     m - 1).
     """

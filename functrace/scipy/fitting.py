@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.optimize
+from jaxtyping import Float, Shaped
 
 from functrace.api.capture.programs import stop_gradient
 from functrace.api.differentiation.gradients import grad
@@ -19,12 +20,14 @@ from functrace.errors import ArgumentError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers, cholesky, where
+from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.minimizing import projected, start_of
 from functrace.scipy.solving import (
     Function,
     Solution,
     SolverCall,
     SolverFunction,
+    Vector,
     named,
     tupled,
 )
@@ -51,7 +54,7 @@ def _floats(x: Operand) -> Any:
     return made if made.dtype == np.float64 else made.astype(np.float64)
 
 
-def _limits(bounds: Given, size: int) -> tuple[Any, Any, bool]:
+def _limits(bounds: Given, size: int) -> tuple[Shaped[Any, "n"], Shaped[Any, "n"], bool]:
     """Return lower and upper limits, and whether there are any."""
     pair = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else tuple(bounds)
     if len(pair) != 2:
@@ -67,7 +70,7 @@ def _limits(bounds: Given, size: int) -> tuple[Any, Any, bool]:
 
 def least_squares(
     fun: Function,
-    x0: Operand,
+    x0: Vector,
     jac: Given = "2-point",
     bounds: Given = (-np.inf, np.inf),
     method: str = "trf",
@@ -83,7 +86,7 @@ def least_squares(
     jac_sparsity: Given = None,
     max_nfev: int | None = None,
     verbose: int = 0,
-    args: tuple[Any, ...] = (),
+    args: Given = (),
     kwargs: dict[str, Any] | None = None,
     callback: Function | None = None,
     workers: Given = None,
@@ -199,7 +202,7 @@ def least_squares(
     )
 
 
-def _cost(residuals: Numbers, loss: str | Function, f_scale: float) -> Any:
+def _cost(residuals: Shaped[Any, "m"], loss: str | Function, f_scale: float) -> Shaped[Any, ""]:
     if loss == "linear":
         return 0.5 * np.sum(residuals**2)
     squares = (residuals / f_scale) ** 2
@@ -207,7 +210,7 @@ def _cost(residuals: Numbers, loss: str | Function, f_scale: float) -> Any:
     return 0.5 * f_scale**2 * np.sum(rho)
 
 
-def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
+def _at_limits(raw: Found, lower: Shaped[Any, "n"], upper: Shaped[Any, "n"]) -> Shaped[Any, "n"]:
     """Return the solution with active limits set exactly, which interior methods only approach."""
     mask = raw.active_mask
     return (
@@ -219,8 +222,8 @@ def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
 
 def leastsq(
     func: Function,
-    x0: Operand,
-    args: tuple[Any, ...] = (),
+    x0: Vector,
+    args: Given = (),
     Dfun: Function | None = None,
     full_output: bool = False,
     col_deriv: bool = False,
@@ -230,7 +233,7 @@ def leastsq(
     maxfev: int = 0,
     epsfcn: float | None = None,
     factor: Given = 100,
-    diag: Given = None,
+    diag: Shaped[X, "n"] | Nested | None = None,
 ) -> Any:
     """``scipy.optimize.leastsq``: differentiable by ``args`` and captured values.
 
@@ -332,8 +335,8 @@ def curve_fit(
     f: Function,
     xdata: Given,
     ydata: Operand,
-    p0: Operand | None = None,
-    sigma: Operand | None = None,
+    p0: Shaped[X, "k"] | Shaped[X, ""] | Nested | None = None,
+    sigma: Shaped[X, ""] | Shaped[X, "m"] | Shaped[X, "m m"] | Nested | None = None,
     absolute_sigma: bool = False,
     check_finite: bool | None = None,
     bounds: Given = (-np.inf, np.inf),
@@ -454,13 +457,15 @@ def curve_fit(
     return p, _covariance(asked, p, size - count, absolute_sigma)
 
 
-def _weighted(slope: Numbers, weights: Numbers) -> Any:
+def _weighted(
+    slope: Shaped[Any, "m k"], weights: Shaped[Any, "m"] | Shaped[Any, "m m"] | None
+) -> Shaped[Any, "m k"]:
     if weights is None:
         return slope
     return _solve(cholesky(weights), slope) if weights.ndim == 2 else slope / weights[:, None]
 
 
-def _feasible(lower: Numbers, upper: Numbers) -> Any:
+def _feasible(lower: Shaped[Any, "n"], upper: Shaped[Any, "n"]) -> Shaped[Any, "n"]:
     """Return SciPy's starting point."""
     low, high = np.isfinite(lower), np.isfinite(upper)
     middle = np.where(low, lower, 0.0) / 2 + np.where(high, upper, 0.0) / 2
@@ -470,7 +475,9 @@ def _feasible(lower: Numbers, upper: Numbers) -> Any:
     return np.where(low & high, middle, one_side)
 
 
-def _covariance(asked: SolverFunction, p: Numbers, freedom: int, absolute: bool) -> Any:
+def _covariance(
+    asked: SolverFunction, p: Shaped[Any, "k"], freedom: int, absolute: bool
+) -> Shaped[Any, "k k"]:
     slope = jacfwd(asked)(p)
     covariance = _inverse(slope.T @ slope)
     if absolute:
@@ -481,7 +488,21 @@ def _covariance(asked: SolverFunction, p: Numbers, freedom: int, absolute: bool)
 # -- linear problems -------------------------------------------------------------------------------
 
 
-def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
+@runtime_checkable
+class _Sparse(Protocol):
+    """A sparse matrix of SciPy."""
+
+    def tocsr(self) -> Any: ...
+
+
+@runtime_checkable
+class _LinearOperator(Protocol):
+    """An operator of SciPy."""
+
+    def matvec(self, x: Any, /) -> Any: ...
+
+
+def _linear(a: Given, b: Operand, what: str) -> tuple[Shaped[Any, "m n"], Shaped[Any, "m"]]:
     matrix, right = _floats(a), _floats(b)
     if matrix.ndim != 2 or right.ndim != 1 or matrix.shape[0] != right.shape[0]:
         raise ShapeError(
@@ -491,7 +512,13 @@ def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
     return matrix, right
 
 
-def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given) -> Any:
+def nnls(
+    A: Shaped[X, "m n"] | Nested,
+    b: Shaped[X, "m"] | Shaped[X, "m 1"] | Nested,
+    *,
+    maxiter: int | None = None,
+    **others: Given,
+) -> tuple[Float[Any, "n"], Float[Any, ""] | float]:
     """``scipy.optimize.nnls``: minimize ``|A x - b|`` for ``x >= 0``, differentiably.
 
     Args:
@@ -531,8 +558,8 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given)
 
 
 def lsq_linear(
-    A: Operand,
-    b: Operand,
+    A: Shaped[X, "m n"] | Nested | _Sparse | _LinearOperator,
+    b: Shaped[X, "m"] | Nested,
     bounds: Given = (-np.inf, np.inf),
     method: str = "trf",
     tol: float = 1e-10,

@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 import scipy.integrate
+from jaxtyping import Shaped
 
 from functrace.api.capture.arguments import as_value
 from functrace.api.capture.programs import stop_gradient
@@ -19,8 +20,9 @@ from functrace.errors import ArgumentError, ConcretizationError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.kinds import Given, Numbers
+from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.odes import ODEProblem, flow_of, odeint_values, real, solved, trajectory
-from functrace.scipy.solving import Function, Solution, named, plainly, tupled
+from functrace.scipy.solving import Function, Solution, Vector, named, plainly, tupled
 from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer
@@ -79,7 +81,7 @@ def _fixed(options: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, options[name]) for name in sorted(options)]
 
 
-def _state(y0: Operand, what: str) -> Any:
+def _state(y0: Operand, what: str) -> Shaped[Any, "n"]:
     y: Any = arrayed(y0)
     y = (
         y
@@ -94,13 +96,13 @@ def _state(y0: Operand, what: str) -> Any:
 def solve_ivp(
     fun: Function,
     t_span: Sequence[Operand],
-    y0: Operand,
+    y0: Vector,
     method: Given = "RK45",
-    t_eval: Operand | None = None,
+    t_eval: Shaped[X, "times"] | Nested | None = None,
     dense_output: bool = False,
     events: Given = None,
     vectorized: bool = False,
-    args: tuple[Any, ...] | None = None,
+    args: Sequence[Any] | None = None,
     *,
     gradient: str = "adjoint",
     **options: Given,
@@ -216,10 +218,10 @@ def _listed(events: Given) -> list[Function]:
 
 def _staged(
     flow: ODEProblem,
-    t0: Numbers,
-    t1: Numbers,
-    y: Numbers,
-    ts: Numbers,
+    t0: Shaped[Any, ""],
+    t1: Shaped[Any, ""],
+    y: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"] | None,
     dense_output: bool,
     events: Given,
     gradient: str,
@@ -244,14 +246,16 @@ def _staged(
     return Solution(_IVP, **fields, t_events=None, y_events=None)
 
 
-def _adjoint(flow: ODEProblem, t0: Numbers, y: Numbers) -> Function:
+def _adjoint(flow: ODEProblem, t0: Shaped[Any, ""], y: Shaped[Any, "n"]) -> Function:
     def at(ts: Numbers, values: Numbers = None) -> Any:
         return trajectory(flow, t0, y, ts, values)
 
     return at
 
 
-def _later(flow: ODEProblem, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
+def _later(
+    flow: ODEProblem, t0: Shaped[Any, ""], t1: Shaped[Any, ""], y: Shaped[Any, "n"]
+) -> Function:
     """Return a function of times that takes the steps when the program runs."""
 
     def at(ts: Numbers) -> Any:
@@ -271,10 +275,10 @@ def _later(flow: ODEProblem, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
 
 def _at_once(
     flow: ODEProblem,
-    t0: Numbers,
-    t1: Numbers,
-    y: Numbers,
-    ts: Numbers,
+    t0: Shaped[Any, ""],
+    t1: Shaped[Any, ""],
+    y: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"] | None,
     dense_output: bool,
     events: Given,
     args: tuple[Any, ...],
@@ -369,9 +373,9 @@ def _event_time(event: Function, args: tuple[Any, ...], at: Function, t: Numbers
 
 def odeint(
     func: Function,
-    y0: Operand,
-    t: Operand,
-    args: tuple[Any, ...] = (),
+    y0: Vector,
+    t: Shaped[X, "times"] | Shaped[X, ""] | Nested,
+    args: Given = (),
     Dfun: Function | None = None,
     col_deriv: int = 0,
     full_output: int = 0,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
+from jaxtyping import Shaped
 
 from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
@@ -26,6 +27,7 @@ from functrace.scipy.solving import (
     Solution,
     SolverCall,
     SolverFunction,
+    Vector,
     named,
     tupled,
 )
@@ -58,7 +60,7 @@ _COUNTS = {
 """Fields of a result that are concrete when the program runs, and have no derivative."""
 
 
-def start_of(x0: Operand) -> Any:
+def start_of(x0: Operand) -> Shaped[Any, "n"]:
     """Return a solver's starting point as a vector of floats."""
     at: Any = arrayed(x0)
     at = at if at.dtype.kind in "fc" else at.astype(np.float64)
@@ -93,8 +95,8 @@ def counted(fields: Sequence[Any]) -> dict[str, Any]:
 
 def minimize(
     fun: Function,
-    x0: Operand,
-    args: tuple[Any, ...] = (),
+    x0: Vector,
+    args: Given = (),
     method: str | Function | None = None,
     jac: Given = None,
     hess: Given = None,
@@ -259,8 +261,12 @@ def minimize(
 
 
 def _solved(
-    s: SolverCall, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool
-) -> Any:
+    s: SolverCall,
+    equations: Function,
+    x: Shaped[Any, "n"],
+    forces: Sequence[Any],
+    at_solution: bool,
+) -> Shaped[Any, "n"]:
     """Return the minimum defined by equations, together with the multipliers of constraints."""
     sizes = [shape_of(x)[0], *[shape_of(force)[0] for force in forces]]
     ends = np.cumsum(sizes)[:-1]
@@ -285,7 +291,7 @@ def _default(method: Given, has_limits: bool, has_constraints: bool) -> Any:
     return "slsqp" if has_constraints else "l-bfgs-b" if has_limits else "bfgs"
 
 
-def _limits(bounds: Given, size: int) -> tuple[Any, Any, Any]:
+def _limits(bounds: Given, size: int) -> tuple[Shaped[Any, "n"], Shaped[Any, "n"], Any]:
     """Return lower and upper limits, and whether a method must never leave them."""
     keep: Any = False
     if bounds is None:
@@ -365,8 +371,8 @@ def _constraint(given: Given) -> _Constraint:
 
 
 def _multipliers(
-    x: Numbers,
-    gradient: Numbers,
+    x: Shaped[Any, "n"],
+    gradient: Shaped[Any, "n"],
     values: Sequence[Any],
     slopes: Sequence[Any],
     limits: Sequence[Any],
@@ -403,7 +409,7 @@ def _multipliers(
     return forces[:-1]
 
 
-def _is_near(x: Numbers, limit: Numbers) -> Any:
+def _is_near(x: Shaped[Any, "n"], limit: Shaped[Any, "n"]) -> Shaped[Any, "n"]:
     """Return True if a constraint may be active: interior methods stop before it."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
     return np.isfinite(limit) & (np.abs(x - finite) <= 1e-3 * (1 + np.abs(finite)))
@@ -416,7 +422,7 @@ def minimize_scalar(
     fun: Function,
     bracket: Given = None,
     bounds: Given = None,
-    args: tuple[Any, ...] = (),
+    args: Given = (),
     method: str | Function | None = None,
     tol: float | None = None,
     options: dict[str, Any] | None = None,

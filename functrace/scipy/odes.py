@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
+from jaxtyping import Shaped
 
 from functrace.api.batching.mapping import vmap
 from functrace.api.capture.arguments import as_value
@@ -75,7 +76,12 @@ class ODEProblem(NamedTuple):
             slope,
         )
 
-    def __call__(self, t: Numbers, y: Numbers, captured: Sequence[Any] | None = None) -> Any:
+    def __call__(
+        self,
+        t: Shaped[Any, ""],
+        y: Shaped[Any, "n"],
+        captured: Sequence[Any] | None = None,
+    ) -> Shaped[Any, "n"]:
         """Evaluate the right-hand side."""
         return evaluate_program(
             self.program, [t, y, *(self.captured if captured is None else captured)]
@@ -161,7 +167,7 @@ def flow_of(
     return ODEProblem(what, made.program, made.captured, method, tuple(options), by_y)
 
 
-def beside(flow: ODEProblem, f: Function, y: Numbers) -> ODEProblem:
+def beside(flow: ODEProblem, f: Function, y: Shaped[Any, "n"]) -> ODEProblem:
     """Return a right-hand side for derivatives, of a longer state, with a flow's tolerances."""
     size, own = shape_of(y)[0], flow.program.avals[flow.program.input_ids[1]].shape[0]
     options: list[tuple[str, Any]] = []
@@ -209,7 +215,11 @@ def _with_constants(staged: StagedFunction) -> Program:
 
 
 def solved(
-    flow: ODEProblem, captured: Sequence[Any], span: tuple[Any, Any], y0: Numbers, **how: Given
+    flow: ODEProblem,
+    captured: Sequence[Any],
+    span: tuple[Any, Any],
+    y0: Shaped[Any, "n"],
+    **how: Given,
 ) -> Any:
     """Run SciPy on plain values."""
     f, slope = flow.plain(captured)
@@ -220,8 +230,12 @@ def solved(
 
 
 def _values(
-    flow: ODEProblem, captured: Sequence[Any], t0: Numbers, y0: Numbers, ts: Numbers
-) -> Any:
+    flow: ODEProblem,
+    captured: Sequence[Any],
+    t0: Shaped[Any, ""],
+    y0: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"],
+) -> Shaped[Any, "times n"]:
     """Return the values at times, one row each, by SciPy on plain values."""
     if not len(ts):
         return np.zeros((0, *y0.shape), y0.dtype)
@@ -241,8 +255,12 @@ def _values(
 
 
 def odeint_values(
-    flow: ODEProblem, captured: Sequence[Any], ts: Numbers, y0: Numbers, **more: Given
-) -> Any:
+    flow: ODEProblem,
+    captured: Sequence[Any],
+    ts: Shaped[Any, "times"],
+    y0: Shaped[Any, "n"],
+    **more: Given,
+) -> Shaped[Any, "times n"]:
     """Return the values at times by ``scipy.integrate.odeint``, on plain values."""
     f, slope = flow.plain(captured)
     found = scipy.integrate.odeint(
@@ -265,8 +283,12 @@ def failed(what: str, message: str) -> ArgumentError:
 
 
 def trajectory(
-    flow: ODEProblem, t0: Numbers, y0: Numbers, ts: Numbers, values: Numbers = None
-) -> Any:
+    flow: ODEProblem,
+    t0: Shaped[Any, ""],
+    y0: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"],
+    values: Shaped[Any, "times n"] | None = None,
+) -> Shaped[Any, "times n"]:
     """Return the solution at ordered times, shape (times, size).
 
     Args:
@@ -324,8 +346,13 @@ def trajectory(
 
 
 def _pushed(
-    flow: ODEProblem, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tangents: Sequence[Any]
-) -> Any:
+    flow: ODEProblem,
+    t0: Shaped[Any, ""],
+    y0: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"],
+    ys: Shaped[Any, "times n"],
+    tangents: Sequence[Any],
+) -> Shaped[Any, "times n"]:
     """Return the tangents of a trajectory: a second trajectory."""
     size = shape_of(y0)[0]
     *dots, t0_dot, y0_dot, ts_dot = tangents
@@ -362,11 +389,11 @@ def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -
 
 def _pulled(
     flow: ODEProblem,
-    t0: Numbers,
-    y0: Numbers,
-    ts: Numbers,
-    ys: Numbers,
-    ys_bar: Numbers,
+    t0: Shaped[Any, ""],
+    y0: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"],
+    ys: Shaped[Any, "times n"],
+    ys_bar: Shaped[Any, "times n"],
     wanted: Sequence[bool],
 ) -> list[Any]:
     """Return the wanted cotangents of a trajectory's inputs; see Note [The adjoint]."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import scipy.integrate
 import scipy.special
+from jaxtyping import Shaped
 
 from functrace.api.capture.record import Operands, stage
 from functrace.api.custom_rules.external_values import attached, called_later
@@ -29,7 +30,7 @@ from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
 from functrace.scipy.kinds import Given, Numbers, where
 from functrace.scipy.odes import real
-from functrace.scipy.solving import AnyFunction, Function, named, tupled
+from functrace.scipy.solving import AnyFunction, Function, Number, named, tupled
 from functrace.tracing.binding import is_recording
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
@@ -85,7 +86,11 @@ def _integrand(what: str, f: Function, options: Sequence[tuple[str, Any]]) -> In
 
 
 def _integral(
-    f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: Hashable = ()
+    f: Integrand,
+    a: Shaped[Any, ""],
+    b: Shaped[Any, ""],
+    values: Function | None = None,
+    key: Hashable = (),
 ) -> Any:
     """Return the integral of a function.
 
@@ -195,9 +200,9 @@ def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -
 
 def quad(
     func: Function,
-    a: Operand,
-    b: Operand,
-    args: tuple[Any, ...] = (),
+    a: Number,
+    b: Number,
+    args: Given = (),
     full_output: int = 0,
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
@@ -308,8 +313,8 @@ def quad(
 
 def quad_vec(
     f: Function,
-    a: Operand,
-    b: Operand,
+    a: Number,
+    b: Number,
     epsabs: float = 1e-200,
     epsrel: float = 1e-8,
     norm: str = "2",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
+from jaxtyping import Shaped
 
 from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import jacfwd
@@ -17,12 +18,15 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
+from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.minimizing import start_of
 from functrace.scipy.solving import (
     Function,
+    Number,
     Solution,
     SolverCall,
     SolverFunction,
+    Vector,
     named,
     tupled,
 )
@@ -33,8 +37,8 @@ _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 
 def root(
     fun: Function,
-    x0: Operand,
-    args: tuple[Any, ...] = (),
+    x0: Vector,
+    args: Given = (),
     method: str = "hybr",
     jac: Given = None,
     tol: float | None = None,
@@ -122,7 +126,7 @@ def root(
     return Solution(s.what, x=x, fun=f(x), success=ok, status=status, nfev=calls)
 
 
-def _vector(found: Found) -> Any:
+def _vector(found: Found) -> Shaped[Any, "n"]:
     return np.reshape(arrayed(found), (-1,))
 
 
@@ -137,8 +141,8 @@ def _fields(raw: Found) -> list[Any]:
 
 def fsolve(
     func: Function,
-    x0: Operand,
-    args: tuple[Any, ...] = (),
+    x0: Vector,
+    args: Given = (),
     fprime: Function | None = None,
     full_output: bool = False,
     col_deriv: bool = False,
@@ -147,7 +151,7 @@ def fsolve(
     band: tuple[int, int] | None = None,
     epsfcn: float | None = None,
     factor: Given = 100,
-    diag: Given = None,
+    diag: Shaped[X, "n"] | Nested | None = None,
 ) -> Any:
     """``scipy.optimize.fsolve``: the root is differentiable by ``args`` and captured values.
 
@@ -242,7 +246,7 @@ def fsolve(
 def _scalar_solving(
     what: str,
     f: Function,
-    args: tuple[Any, ...],
+    args: Sequence[Any],
     starts: Sequence[Operand],
     static: Sequence[Any],
     helpers: Sequence[Function | None] = (),
@@ -274,7 +278,7 @@ def _number(found: Found) -> Any:
 
 def root_scalar(
     f: Function,
-    args: tuple[Any, ...] = (),
+    args: Given = (),
     method: str | None = None,
     bracket: Given = None,
     fprime: Given = None,
@@ -387,9 +391,9 @@ def _bracketing(name: str) -> Any:
 
     def solver(
         f: Function,
-        a: Operand,
-        b: Operand,
-        args: tuple[Any, ...] = (),
+        a: Number,
+        b: Number,
+        args: Given = (),
         xtol: float = 2e-12,
         rtol: float = 4 * float(np.finfo(float).eps),
         maxiter: int = 100,
@@ -406,8 +410,8 @@ def _between(
     name: str,
     scipys: Function,
     f: Function,
-    a: Operand,
-    b: Operand,
+    a: Number,
+    b: Number,
     args: Given,
     full_output: bool,
     options: dict[str, Any],
@@ -477,9 +481,9 @@ ridder = _bracketing("ridder")
 
 def toms748(
     f: Function,
-    a: Operand,
-    b: Operand,
-    args: tuple[Any, ...] = (),
+    a: Number,
+    b: Number,
+    args: Given = (),
     k: int = 1,
     xtol: float = 2e-12,
     rtol: float = 4 * float(np.finfo(float).eps),
@@ -521,7 +525,7 @@ def newton(
     func: Function,
     x0: Operand,
     fprime: Function | None = None,
-    args: tuple[Any, ...] = (),
+    args: Given = (),
     tol: float = 1.48e-08,
     maxiter: int = 50,
     fprime2: Function | None = None,
@@ -603,7 +607,7 @@ def newton(
 def fixed_point(
     func: Function,
     x0: Operand,
-    args: tuple[Any, ...] = (),
+    args: Given = (),
     xtol: float = 1e-08,
     maxiter: int = 500,
     method: str = "del2",

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy.integrate
+from jaxtyping import Shaped
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
+from functrace.scipy.linalg.operands import Nested, X
 
 
 def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -> tuple[Any, Any]:
@@ -40,7 +42,12 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
 
 
 @on_traced(scipy.integrate.trapezoid)
-def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Any:
+def trapezoid(
+    y: Shaped[X, "*#n"] | Nested,
+    x: Shaped[X, "m"] | Shaped[X, "*#n"] | Nested | None = None,
+    dx: Operand = 1.0,
+    axis: int = -1,
+) -> Any:
     """``scipy.integrate.trapezoid``, differentiable by samples and their positions.
 
     Args:
@@ -71,8 +78,8 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int
 
 @on_traced(scipy.integrate.cumulative_trapezoid)
 def cumulative_trapezoid(
-    y: Operand,
-    x: Operand | None = None,
+    y: Shaped[X, "*#n"] | Nested,
+    x: Shaped[X, "m"] | Shaped[X, "*#n"] | Nested | None = None,
     dx: Operand = 1.0,
     axis: int = -1,
     initial: float | None = None,
@@ -132,7 +139,13 @@ def _parabolas(values: Numbers, steps: Numbers) -> Any:
 
 
 @on_traced(scipy.integrate.simpson)
-def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: int = -1) -> Any:
+def simpson(
+    y: Shaped[X, "*#n"] | Nested,
+    x: Shaped[X, "m"] | Shaped[X, "*#n"] | Nested | None = None,
+    *,
+    dx: Operand = 1.0,
+    axis: int = -1,
+) -> Any:
     """``scipy.integrate.simpson``, with Cartwright's correction for an even number of samples.
 
     Args:
@@ -173,9 +186,9 @@ def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: in
 
 @on_traced(scipy.integrate.cumulative_simpson)
 def cumulative_simpson(
-    y: Operand,
+    y: Shaped[X, "*#n"] | Nested,
     *,
-    x: Operand | None = None,
+    x: Shaped[X, "m"] | Shaped[X, "*#n"] | Nested | None = None,
     dx: Operand = 1.0,
     axis: int = -1,
     initial: Operand | None = None,

@@ -8,11 +8,11 @@ Layer: 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
+from jaxtyping import Shaped
 
 from functrace.api.control_flow.loops import scan
 from functrace.ir.aval import shape_of
@@ -41,7 +41,7 @@ class Steps(NamedTuple):
     weights: Any
     method: str
 
-    def __call__(self, ts: Numbers) -> Any:
+    def __call__(self, ts: Shaped[Any, "times"]) -> Shaped[Any, "times size"]:
         """Interpolate like SciPy; shape (times, size)."""
         count = shape_of(self.times)[0] - 1
         if not count:
@@ -68,12 +68,18 @@ def plain(x: Numbers) -> Any:
     return concrete_value(x) if isinstance(x, Tracer) else x
 
 
-def step_ends(raw: Found) -> Any:
+def step_ends(raw: Found) -> Shaped[Any, "steps"]:
     """Return the ends of SciPy's steps, from its dense output."""
     return np.array([piece.t for piece in raw.sol.interpolants if piece.t != piece.t_old])
 
 
-def taken(flow: ODEProblem, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequence[float]) -> Steps:
+def taken(
+    flow: ODEProblem,
+    t0: Shaped[Any, ""],
+    t1: Shaped[Any, ""],
+    y0: Shaped[Any, "n"],
+    ends: Shaped[Any, "steps"],
+) -> Steps:
     """Repeat a solver's steps.
 
     Args:
@@ -122,7 +128,13 @@ def taken(flow: ODEProblem, t0: Numbers, t1: Numbers, y0: Numbers, ends: Sequenc
     return Steps(times, np.concatenate([np.reshape(y0, (1, -1)), ys]), weights, flow.method)
 
 
-def values_at(flow: ODEProblem, t0: Numbers, t1: Numbers, y0: Numbers, ts: Numbers) -> Any:
+def values_at(
+    flow: ODEProblem,
+    t0: Shaped[Any, ""],
+    t1: Shaped[Any, ""],
+    y0: Shaped[Any, "n"],
+    ts: Shaped[Any, "times"],
+) -> Shaped[Any, "times n"]:
     """Return the solution at times, by steps that SciPy chooses; shape (times, size)."""
     known = [plain(x) for x in flow.captured]
     raw = solved(flow, known, (plain(t0), plain(t1)), plain(y0), dense_output=True)
