@@ -11,17 +11,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.spatial.distance
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.protocol.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.dispatch import on_traced, scipys
 from functrace.scipy.kinds import Given, Numbers
+from functrace.typing import Array, Scalar
 
-Metric = Callable[..., Any]
+if TYPE_CHECKING:
+    import jaxtyping  # its import hook, which has the shapes checked, imports it into the module
+
+    from functrace.numpy.arrays.traced_array import TracedArray
+
+    Values: TypeAlias = Array | np.generic | TracedArray
+else:
+    Values: TypeAlias = Array  # of which NumPy's scalars and traced values are instances
+
+Nested: TypeAlias = Scalar | list[Any] | tuple[Any, ...]
+"""Python numbers, and nested lists, which may contain traced values: no shape to check."""
+Metric: TypeAlias = Callable[..., Any]
 
 
 def _root(x: Numbers) -> Any:
@@ -124,7 +136,7 @@ _ALIASES = {
 }
 
 
-def _points(x: Operand, name: str) -> Any:
+def _points(x: Values | Nested, name: str) -> Any:
     made: Any = arrayed(x)
     if made.ndim != 2:
         raise ShapeError(
@@ -165,8 +177,13 @@ def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 @on_traced(scipy.spatial.distance.cdist)
 def cdist(
-    XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given
-) -> Any:
+    XA: jaxtyping.Shaped[Values, "m d"] | Nested,
+    XB: jaxtyping.Shaped[Values, "n d"] | Nested,
+    metric: Given = "euclidean",
+    *,
+    out: Given = None,
+    **kwargs: Given,
+) -> jaxtyping.Shaped[Array, "m n"]:
     """Distances between the points of two sets, like ``scipy.spatial.distance.cdist``.
 
     Args:
@@ -204,7 +221,13 @@ def cdist(
 
 
 @on_traced(scipy.spatial.distance.pdist)
-def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
+def pdist(
+    X: jaxtyping.Shaped[Values, "n d"] | Nested,
+    metric: Given = "euclidean",
+    *,
+    out: Given = None,
+    **kwargs: Given,
+) -> jaxtyping.Shaped[Array, "pairs"]:
     """Distances between all pairs of points of a set, like ``scipy.spatial.distance.pdist``; the
     derivative of a distance 0 is taken as 0.
 
@@ -249,7 +272,11 @@ def _is_foreign(metric: Given) -> bool:
 
 
 @on_traced(scipy.spatial.distance.squareform)
-def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
+def squareform(
+    X: jaxtyping.Shaped[Values, "pairs"] | jaxtyping.Shaped[Values, "n n"] | Nested,
+    force: str = "no",
+    checks: bool = True,
+) -> jaxtyping.Shaped[Array, "pairs"] | jaxtyping.Shaped[Array, "n n"]:
     """Symmetric matrix of distances between pairs, and back, like
     ``scipy.spatial.distance.squareform``.
 
