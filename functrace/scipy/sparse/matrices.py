@@ -75,6 +75,16 @@ class Sparse(HasOperators):
         shape: shape of the matrix, before transposition.
         turned: True if it is transposed.
         is_matrix: True for a ``…_matrix``, for which ``*`` is the matrix product.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> from functrace.scipy import sparse
+        >>> positions = np.array([0, 1, 1]), np.array([0, 0, 1])
+        >>> def total(data):
+        ...     a = sparse.coo_array((data, positions), shape=(2, 2))
+        ...     return np.sum(a @ np.array([1.0, 10.0]))
+        >>> ft.grad(total)(np.array([2.0, 1.0, 3.0]))
+        array([ 1.,  1., 10.])
     """
 
     __slots__ = ("data", "is_matrix", "pattern", "turned", "whole")
@@ -142,11 +152,19 @@ class Sparse(HasOperators):
         return self.with_data(np.conj(self.data))
 
     def with_data(self, data: Array) -> Sparse:
-        """Return the matrix with other elements in the same positions."""
+        """Return the matrix with other elements in the same positions.
+
+        Args:
+            data: the elements, shape (nz,).
+        """
         return Sparse(data, self.pattern, self.whole, self.turned, self.is_matrix)
 
     def astype(self, dtype: DTypeLike) -> Sparse:
-        """Return the matrix with elements of another dtype."""
+        """Return the matrix with elements of another dtype.
+
+        Args:
+            dtype: the dtype.
+        """
         return self.with_data(self.data.astype(dtype))
 
     def copy(self) -> Sparse:
@@ -264,12 +282,31 @@ class Sparse(HasOperators):
         return np.transpose(self.T @ np.transpose(x))
 
     def dot(self, other: Operand) -> Any:
-        """Return ``self @ other``."""
+        """Return the product ``self @ other``.
+
+        Args:
+            other: an array, shape (n,) or (n, k).
+
+        Returns:
+            an array, shape (m,) or (m, k).
+
+        Raises:
+            ShapeError: if it does not fit.
+            UnsupportedFunctionError: if it is a sparse matrix.
+        """
         return self @ other
 
     def multiply(self, other: Operand | Sparse) -> Any:
-        """Multiply element by element with a number, an array that broadcasts to the shape, or a
-        sparse matrix like it.
+        """Multiply element by element.
+
+        Args:
+            other: a number, an array that broadcasts to the shape, or a sparse matrix of the shape.
+
+        Returns:
+            a `Sparse`, shape (m, n).
+
+        Raises:
+            ShapeError: if a sparse matrix has another shape.
         """
         if isinstance(other, Sparse) or scipy.sparse.issparse(other):
             return self._both(of(other))
@@ -297,6 +334,12 @@ class Sparse(HasOperators):
 
     def power(self, n: float) -> Sparse:
         """Raise the elements to a power.
+
+        Args:
+            n: the exponent, a positive number.
+
+        Returns:
+            a `Sparse`, shape (m, n).
 
         Raises:
             UnsupportedFunctionError: unless it is positive: otherwise zeros would not stay zero.
@@ -392,6 +435,14 @@ class Sparse(HasOperators):
 
         A ``…_matrix`` keeps two axes in sums of rows or columns.
 
+        Args:
+            axis: 0 or 1, or None for all elements.
+            dtype: dtype in which elements are added; their own by default.
+            out: must be None.
+
+        Returns:
+            the sum, shape (), (n,) or (m,); (1, n) or (m, 1) of a ``…_matrix``.
+
         Raises:
             AxisError: for another axis.
             UnsupportedFunctionError: for ``out=``.
@@ -417,7 +468,20 @@ class Sparse(HasOperators):
     def mean(
         self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
     ) -> Any:
-        """Return the sum, divided by how many places there are; raises as `sum`."""
+        """Return the sum, divided by the number of places, zeros included.
+
+        Args:
+            axis: 0 or 1, or None for all places.
+            dtype: dtype in which elements are added; their own by default.
+            out: must be None.
+
+        Returns:
+            the mean, shape (), (n,) or (m,); (1, n) or (m, 1) of a ``…_matrix``.
+
+        Raises:
+            AxisError: for another axis.
+            UnsupportedFunctionError: for ``out=``.
+        """
         rows, columns = self.shape
         return self.sum(axis, dtype, out) / (
             rows * columns if axis is None else rows if axis % 2 == 0 else columns
@@ -553,11 +617,19 @@ class AcceptsTraced(_Plain):
         return super()._rmatmul_dispatch(other)
 
     def dot(self, other: Given) -> Any:
-        """Call SciPy's method; the operand may be traced."""
+        """Call SciPy's method; the operand may be traced.
+
+        Args:
+            other: what the matrix multiplies, shape (n,) or (n, k).
+        """
         return of(self) @ other if holds_tracer(other) else super().dot(other)
 
     def multiply(self, other: Given) -> Any:
-        """Call SciPy's method; a traced operand makes a `Sparse`."""
+        """Call SciPy's method; a traced operand makes a `Sparse`.
+
+        Args:
+            other: a number, an array that broadcasts to the shape, or a sparse matrix of the shape.
+        """
         return of(self).multiply(other) if holds_tracer(other) else super().multiply(other)
 
     def __add__(self, other: Given) -> Any:
