@@ -16,8 +16,9 @@ import numpy as np
 import scipy.ndimage
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
+from functrace.numpy.protocol.operands import arrayed, holds_tracer, known, one_axis
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.ndimage.operands import Axis, Nested, Numeric, Operand, X
 from functrace.scipy.ndimage.reading import (
     Modes,
     Output,
@@ -31,7 +32,7 @@ from functrace.scipy.ndimage.reading import (
 )
 from functrace.typing import Array
 
-Numbers: TypeAlias = "Sequence[float] | Operand"
+Numbers: TypeAlias = Sequence[float] | Operand
 
 
 def _one_axis(
@@ -58,14 +59,14 @@ def _weights(name: str, weights: Operand, *, conjugate: bool) -> Any:
 
 @on_traced(scipy.ndimage.correlate1d)
 def correlate1d(
-    input: Operand,
-    weights: Operand,
+    input: Numeric[X, "*image"] | Nested,
+    weights: Numeric[X, "k"] | Nested,
     axis: SupportsIndex = -1,
     output: Output | None = None,
     mode: str = "reflect",
     cval: Operand = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.correlate1d``: sums of neighbours along an axis, weighted by complex
     conjugates of ``weights``.
 
@@ -103,14 +104,14 @@ def correlate1d(
 
 @on_traced(scipy.ndimage.convolve1d)
 def convolve1d(
-    input: Operand,
-    weights: Operand,
+    input: Numeric[X, "*image"] | Nested,
+    weights: Numeric[X, "k"] | Nested,
     axis: SupportsIndex = -1,
     output: Output | None = None,
     mode: str = "reflect",
     cval: Operand = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.convolve1d``: convolution along an axis.
 
     Differentiable by the input, the weights and ``cval``.
@@ -187,7 +188,7 @@ def _several(
 
 @on_traced(scipy.ndimage.correlate)
 def correlate(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     weights: Operand,
     output: Output | None = None,
     mode: str = "reflect",
@@ -195,7 +196,7 @@ def correlate(
     origin: int | Sequence[int] = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.correlate``: sums of neighbours, weighted by complex conjugates of
     ``weights``.
 
@@ -233,7 +234,7 @@ def correlate(
 
 @on_traced(scipy.ndimage.convolve)
 def convolve(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     weights: Operand,
     output: Output | None = None,
     mode: str = "reflect",
@@ -241,7 +242,7 @@ def convolve(
     origin: int | Sequence[int] = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.convolve``: convolution of an image; differentiable by the input, the weights
     and ``cval``.
 
@@ -323,7 +324,7 @@ def _kernel(name: str, sigma: Operand, order: int, truncate: float, radius: int 
 
 @on_traced(scipy.ndimage.gaussian_filter1d)
 def gaussian_filter1d(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     sigma: Operand,
     axis: SupportsIndex = -1,
     order: int = 0,
@@ -333,7 +334,7 @@ def gaussian_filter1d(
     truncate: float = 4.0,
     *,
     radius: int | None = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.gaussian_filter1d``: a Gaussian along an axis; differentiable by the input,
     ``cval`` and ``sigma``.
 
@@ -394,7 +395,7 @@ def _gaussian(
 
 @on_traced(scipy.ndimage.gaussian_filter)
 def gaussian_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     sigma: Numbers,
     order: int | Sequence[int] = 0,
     output: Output | None = None,
@@ -404,7 +405,7 @@ def gaussian_filter(
     *,
     radius: int | Sequence[int] | None = None,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.gaussian_filter``: a Gaussian along several axes; differentiable by the
     input, ``cval`` and ``sigma``.
 
@@ -447,14 +448,14 @@ def gaussian_filter(
 
 @on_traced(scipy.ndimage.uniform_filter1d)
 def uniform_filter1d(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: int,
     axis: SupportsIndex = -1,
     output: Output | None = None,
     mode: str = "reflect",
     cval: Operand = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.uniform_filter1d``: the mean of ``size`` neighbours.
 
     Args:
@@ -495,7 +496,7 @@ def _uniform(
 
 @on_traced(scipy.ndimage.uniform_filter)
 def uniform_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: int | Sequence[int] = 3,
     output: Output | None = None,
     mode: Modes = "reflect",
@@ -503,7 +504,7 @@ def uniform_filter(
     origin: int | Sequence[int] = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.uniform_filter``: the mean of the neighbours in a box.
 
     Args:
@@ -599,13 +600,13 @@ sobel = _edge_filter("sobel", (1.0, 2.0, 1.0))
 
 @on_traced(scipy.ndimage.laplace)
 def laplace(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     output: Output | None = None,
     mode: Modes = "reflect",
     cval: Operand = 0.0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.laplace``: the sum of second differences.
 
     Args:
@@ -673,7 +674,7 @@ def _derivatives(
 
 @on_traced(scipy.ndimage.gaussian_laplace)
 def gaussian_laplace(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     sigma: Numbers,
     output: Output | None = None,
     mode: Modes = "reflect",
@@ -682,7 +683,7 @@ def gaussian_laplace(
     axes: Axis = None,
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.gaussian_laplace``: the sum of second Gaussian derivatives.
 
     Args:
@@ -724,7 +725,7 @@ def gaussian_laplace(
 
 @on_traced(scipy.ndimage.gaussian_gradient_magnitude)
 def gaussian_gradient_magnitude(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     sigma: Numbers,
     output: Output | None = None,
     mode: Modes = "reflect",
@@ -733,7 +734,7 @@ def gaussian_gradient_magnitude(
     axes: Axis = None,
     truncate: float = 4.0,
     radius: int | Sequence[int] | None = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0,
     its derivative is 0.
 

@@ -22,10 +22,11 @@ import scipy.ndimage
 import scipy.special
 
 from functrace.errors import ShapeError
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import arrayed, holds_tracer, one_axis
 from functrace.ops.cosines import spline_coefficients
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.ndimage.operands import Nested, Numeric, Operand, X
 from functrace.scipy.ndimage.reading import Output, each, finished, image
 from functrace.typing import Array
 
@@ -64,12 +65,12 @@ def _checked(name: str, order: int, mode: str) -> None:
 
 @on_traced(scipy.ndimage.spline_filter1d)
 def spline_filter1d(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     order: int = 3,
     axis: SupportsIndex = -1,
     output: Output = np.float64,
     mode: str = "mirror",
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.spline_filter1d``: coefficients of the spline through the elements along an
     axis.
 
@@ -106,8 +107,11 @@ def _promoted(x: Array, output: Output) -> Any:
 
 @on_traced(scipy.ndimage.spline_filter)
 def spline_filter(
-    input: Operand, order: int = 3, output: Output = np.float64, mode: str = "mirror"
-) -> Any:
+    input: Numeric[X, "*image"] | Nested,
+    order: int = 3,
+    output: Output = np.float64,
+    mode: str = "mirror",
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.spline_filter``: coefficients of the spline through all elements.
 
     Args:
@@ -313,13 +317,13 @@ def _fill(name: str, cval: Operand, x: Array) -> Any:
 @on_traced(scipy.ndimage.map_coordinates)
 def map_coordinates(
     input: Operand,
-    coordinates: Operand,
+    coordinates: Numeric[X, "d *points"] | Nested,
     output: Output | None = None,
     order: int = 3,
     mode: str = "constant",
     cval: Operand = 0.0,
     prefilter: bool = True,
-) -> Any:
+) -> Numeric[Array, "*points"]:
     """``scipy.ndimage.map_coordinates``: values of an image between its elements.
 
     Differentiable by the input, the coordinates and ``cval``.
@@ -375,14 +379,14 @@ def map_coordinates(
 
 @on_traced(scipy.ndimage.shift)
 def shift(
-    input: Operand,
-    shift: Operand,
+    input: Numeric[X, "*image"] | Nested,
+    shift: Numeric[X, ""] | Numeric[X, "d"] | Nested,
     output: Output | None = None,
     order: int = 3,
     mode: str = "constant",
     cval: Operand = 0.0,
     prefilter: bool = True,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.shift``: an image moved by fractions of elements; differentiable by the
     input, the shift and ``cval``.
 
@@ -518,8 +522,8 @@ def _affine(
 @on_traced(scipy.ndimage.affine_transform)
 def affine_transform(
     input: Operand,
-    matrix: Operand,
-    offset: Operand = 0.0,
+    matrix: Numeric[X, "_ _"] | Numeric[X, "_"] | Nested,
+    offset: Numeric[X, ""] | Numeric[X, "d"] | Nested = 0.0,
     output_shape: Sequence[int] | None = None,
     output: Output | None = None,
     order: int = 3,
@@ -608,7 +612,7 @@ def affine_transform(
 
 @on_traced(scipy.ndimage.rotate)
 def rotate(
-    input: Operand,
+    input: Numeric[X, "*rest n m"] | Nested,
     angle: Operand,
     axes: tuple[int, int] = (1, 0),
     reshape: bool = True,

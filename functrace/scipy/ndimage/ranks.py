@@ -16,12 +16,14 @@ import numpy as np
 import scipy.ndimage
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Axis, Operand, arrayed, one_axis
+from functrace.numpy.protocol.operands import arrayed, one_axis
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.ndimage.operands import Axis, Nested, Numeric, Operand, X
 from functrace.scipy.ndimage.reading import Modes, Output, each, finished, padded, places, reach
+from functrace.typing import Array
 
-Size: TypeAlias = "int | Sequence[int] | None"
-Origin: TypeAlias = "int | Sequence[int]"
+Size: TypeAlias = int | Sequence[int] | None
+Origin: TypeAlias = int | Sequence[int]
 Rank: TypeAlias = Callable[[int], int]
 
 
@@ -103,7 +105,7 @@ def _filtered(
 
 @on_traced(scipy.ndimage.maximum_filter)
 def maximum_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: Size = None,
     footprint: Operand | None = None,
     output: Output | None = None,
@@ -112,7 +114,7 @@ def maximum_filter(
     origin: Origin = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.maximum_filter``: the largest element of a window; differentiable by the
     input and ``cval``.
 
@@ -151,7 +153,7 @@ def maximum_filter(
 
 @on_traced(scipy.ndimage.minimum_filter)
 def minimum_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: Size = None,
     footprint: Operand | None = None,
     output: Output | None = None,
@@ -160,7 +162,7 @@ def minimum_filter(
     origin: Origin = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.minimum_filter``: the smallest element of a window; differentiable by the
     input and ``cval``.
 
@@ -199,14 +201,14 @@ def minimum_filter(
 
 @on_traced(scipy.ndimage.maximum_filter1d)
 def maximum_filter1d(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: int,
     axis: SupportsIndex = -1,
     output: Output | None = None,
     mode: str = "reflect",
     cval: Operand = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.maximum_filter1d``: the largest of neighbours along an axis; differentiable
     by the input and ``cval``.
 
@@ -242,14 +244,14 @@ def maximum_filter1d(
 
 @on_traced(scipy.ndimage.minimum_filter1d)
 def minimum_filter1d(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: int,
     axis: SupportsIndex = -1,
     output: Output | None = None,
     mode: str = "reflect",
     cval: Operand = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.minimum_filter1d``: the smallest of neighbours along an axis; differentiable
     by the input and ``cval``.
 
@@ -285,7 +287,7 @@ def minimum_filter1d(
 
 @on_traced(scipy.ndimage.rank_filter)
 def rank_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     rank: int,
     size: Size = None,
     footprint: Operand | None = None,
@@ -295,7 +297,7 @@ def rank_filter(
     origin: Origin = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.rank_filter``: the element of a window with a given rank; differentiable by
     the input and ``cval``.
 
@@ -336,7 +338,7 @@ def rank_filter(
 
 @on_traced(scipy.ndimage.median_filter)
 def median_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     size: Size = None,
     footprint: Operand | None = None,
     output: Output | None = None,
@@ -345,7 +347,7 @@ def median_filter(
     origin: Origin = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.median_filter``, which selects the upper of two middle elements.
 
     Args:
@@ -391,7 +393,7 @@ def median_filter(
 
 @on_traced(scipy.ndimage.percentile_filter)
 def percentile_filter(
-    input: Operand,
+    input: Numeric[X, "*image"] | Nested,
     percentile: float,
     size: Size = None,
     footprint: Operand | None = None,
@@ -401,7 +403,7 @@ def percentile_filter(
     origin: Origin = 0,
     *,
     axes: Axis = None,
-) -> Any:
+) -> Numeric[Array, "*image"]:
     """``scipy.ndimage.percentile_filter``, which rounds down to an element's rank.
 
     Args:

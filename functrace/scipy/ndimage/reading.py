@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from functrace.errors import AxisError, DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Axis, Operand, arrayed, axis_tuple, stored
+from functrace.numpy.protocol.operands import arrayed, axis_tuple, stored
 from functrace.ops.grids import convolve_grids
+from functrace.scipy.ndimage.operands import Axis, Operand
 from functrace.typing import Array
 
 T = TypeVar("T")
-Output: TypeAlias = "npt.DTypeLike | Operand"
-Modes: TypeAlias = "str | Sequence[str]"
+Output: TypeAlias = npt.DTypeLike | Operand
+Modes: TypeAlias = str | Sequence[str]
 PADS: dict[str, Any] = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant",
     "grid-constant": "constant",

@@ -13,9 +13,10 @@ import scipy.signal
 from scipy.fft import next_fast_len
 
 from functrace.errors import ShapeError
-from functrace.numpy.protocol.operands import Axis, Operand, arrayed, axis_tuple
+from functrace.numpy.protocol.operands import arrayed, axis_tuple
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.signal.operands import Axis, Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 Shape = tuple[int, ...]
@@ -406,8 +407,12 @@ def _two_axes(
 
 @on_traced(scipy.signal.convolve2d)
 def convolve2d(
-    in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
-) -> Any:
+    in1: Numeric[X, "n m"] | Nested,
+    in2: Numeric[X, "k l"] | Nested,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Operand = 0,
+) -> Numeric[Array, "_ _"]:
     """``scipy.signal.convolve2d``: directly, with a choice of padding beyond the edges of ``in1``.
 
     Args:
@@ -440,8 +445,12 @@ def convolve2d(
 
 @on_traced(scipy.signal.correlate2d)
 def correlate2d(
-    in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
-) -> Any:
+    in1: Numeric[X, "n m"] | Nested,
+    in2: Numeric[X, "k l"] | Nested,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Operand = 0,
+) -> Numeric[Array, "_ _"]:
     """``scipy.signal.correlate2d``: sums of products of ``in1`` and the shifted complex conjugate
     of ``in2``.
 

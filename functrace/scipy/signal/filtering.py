@@ -18,10 +18,11 @@ import numpy as np
 import scipy.signal
 
 from functrace.errors import ConcretizationError, ShapeError
-from functrace.numpy.protocol.operands import Operand, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import holds_tracer, one_axis
 from functrace.ops.grids import convolve_grids, recur
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers
+from functrace.scipy.signal.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 # NumPy's own types say nothing about `Any`.
@@ -77,7 +78,11 @@ def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | 
 
 @on_traced(scipy.signal.lfilter)
 def lfilter(
-    b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None
+    b: Numeric[X, "m"] | Numeric[X, ""] | Nested,
+    a: Numeric[X, "k"] | Numeric[X, ""] | Nested,
+    x: Numeric[X, "*rest n"] | Nested,
+    axis: SupportsIndex = -1,
+    zi: Operand | None = None,
 ) -> Any:
     """``scipy.signal.lfilter``; differentiable by coefficients, samples and the initial state.
 
@@ -139,7 +144,9 @@ def lfilter(
 
 
 @on_traced(scipy.signal.lfilter_zi)
-def lfilter_zi(b: Operand, a: Operand) -> Any:
+def lfilter_zi(
+    b: Numeric[X, "m"] | Numeric[X, ""] | Nested, a: Numeric[X, "k"] | Numeric[X, ""] | Nested
+) -> Numeric[Array, "_"]:
     """``scipy.signal.lfilter_zi``: the steady state of a filter for an input of ones.
 
     Args:
@@ -187,7 +194,7 @@ def _sections(name: str, sos: Operand) -> Any:
 
 
 @on_traced(scipy.signal.sosfilt_zi)
-def sosfilt_zi(sos: Operand) -> Any:
+def sosfilt_zi(sos: Numeric[X, "s 6"] | Nested) -> Numeric[Array, "_ 2"]:
     """``scipy.signal.sosfilt_zi``: the steady states of a cascade of second-order sections for an
     input of ones.
 
@@ -217,7 +224,12 @@ def sosfilt_zi(sos: Operand) -> Any:
 
 
 @on_traced(scipy.signal.sosfilt)
-def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
+def sosfilt(
+    sos: Numeric[X, "s 6"] | Numeric[X, "6"] | Nested,
+    x: Numeric[X, "*rest n"] | Nested,
+    axis: SupportsIndex = -1,
+    zi: Operand | None = None,
+) -> Any:
     """``scipy.signal.sosfilt``: a cascade of second-order sections.
 
     Args:
@@ -306,15 +318,15 @@ def _padded(
 
 @on_traced(scipy.signal.filtfilt)
 def filtfilt(
-    b: Operand,
-    a: Operand,
-    x: Operand,
+    b: Numeric[X, "m"] | Numeric[X, ""] | Nested,
+    a: Numeric[X, "k"] | Numeric[X, ""] | Nested,
+    x: Numeric[X, "*rest n"] | Nested,
     axis: SupportsIndex = -1,
     padtype: str | None = "odd",
     padlen: int | None = None,
     method: str = "pad",
     irlen: int | None = None,
-) -> Any:
+) -> Numeric[Array, "*rest n"]:
     """``scipy.signal.filtfilt``: a filter run forwards and then backwards, without delay.
 
     Args:
@@ -409,12 +421,12 @@ def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
 
 @on_traced(scipy.signal.sosfiltfilt)
 def sosfiltfilt(
-    sos: Operand,
-    x: Operand,
+    sos: Numeric[X, "s 6"] | Numeric[X, "6"] | Nested,
+    x: Numeric[X, "*rest n"] | Nested,
     axis: SupportsIndex = -1,
     padtype: str | None = "odd",
     padlen: int | None = None,
-) -> Any:
+) -> Numeric[Array, "*rest n"]:
     """``scipy.signal.sosfiltfilt``: second-order sections run forwards and then backwards, without
     delay.
 

@@ -14,16 +14,18 @@ import scipy.fft
 import scipy.signal
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Operand, one_axis
+from functrace.numpy.protocol.operands import one_axis
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers, real_kind
 from functrace.scipy.signal.filtering import extended
+from functrace.scipy.signal.operands import Nested, Numeric, Operand, X
 from functrace.scipy.signal.trends import detrend as without_trend
 from functrace.typing import Array
 
-Window: TypeAlias = "str | tuple[Any, ...] | Operand"
-Trend: TypeAlias = "str | bool | Callable[[Any], Any]"
+Window: TypeAlias = str | tuple[Any, ...] | Operand
+Trend: TypeAlias = str | bool | Callable[[Any], Any]
 Spectrum = tuple[Any, Any]
+"""Frequencies (or times), and a density (or a signal)."""
 
 
 def _window(
@@ -123,8 +125,8 @@ def _doubled(spectrum: Array, points: int) -> Any:
 
 @on_traced(scipy.signal.csd)
 def csd(
-    x: Operand,
-    y: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
+    y: Numeric[X, "*others m"] | Nested,
     fs: float = 1.0,
     window: Window = "hann_periodic",
     nperseg: int | None = None,
@@ -192,7 +194,7 @@ def csd(
 
 @on_traced(scipy.signal.welch)
 def welch(
-    x: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
     fs: float = 1.0,
     window: Window = "hann_periodic",
     nperseg: int | None = None,
@@ -257,7 +259,7 @@ def welch(
 
 @on_traced(scipy.signal.periodogram)
 def periodogram(
-    x: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
     fs: float = 1.0,
     window: Window | None = "boxcar",
     nfft: int | None = None,
@@ -393,8 +395,8 @@ def _averaged(
 
 @on_traced(scipy.signal.coherence)
 def coherence(
-    x: Operand,
-    y: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
+    y: Numeric[X, "*others m"] | Nested,
     fs: float = 1.0,
     window: Window = "hann_periodic",
     nperseg: int | None = None,
@@ -507,7 +509,7 @@ def _over_time(
 
 @on_traced(scipy.signal.stft)
 def stft(
-    x: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
     fs: float = 1.0,
     window: Window = "hann_periodic",
     nperseg: int = 256,
@@ -568,7 +570,7 @@ def stft(
 
 @on_traced(scipy.signal.spectrogram)
 def spectrogram(
-    x: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
     fs: float = 1.0,
     window: Window = ("tukey_periodic", 0.25),
     nperseg: int | None = None,
@@ -637,7 +639,7 @@ def spectrogram(
 
 @on_traced(scipy.signal.istft)
 def istft(
-    Zxx: Operand,
+    Zxx: Numeric[X, "*rest f t"] | Nested,
     fs: float = 1.0,
     window: Window = "hann_periodic",
     nperseg: int | None = None,

@@ -13,24 +13,26 @@ import numpy as np
 import scipy.signal
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Axis, Operand, axis_tuple, one_axis
+from functrace.numpy.protocol.operands import axis_tuple, one_axis
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Given
 from functrace.scipy.signal.convolving import along, numbers, real_kind
 from functrace.scipy.signal.filtering import filtfilt, lfilter, sosfilt, sosfiltfilt
+from functrace.scipy.signal.operands import Axis, Nested, Numeric, Operand, X
+from functrace.typing import Array
 
 _design: Any = scipy.signal
 
 
 @on_traced(scipy.signal.detrend)
 def detrend(
-    data: Operand,
+    data: Numeric[X, "*rest n"] | Nested,
     axis: SupportsIndex = -1,
     type: str = "linear",
     bp: Operand = 0,
     overwrite_data: bool = False,
-) -> Any:
+) -> Numeric[Array, "*rest n"]:
     """``scipy.signal.detrend``: subtract the least-squares line, or the mean, of each part.
 
     Args:
@@ -87,7 +89,7 @@ def detrend(
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, place)
 
 
-def _half(n: int, last: float = 1.0) -> np.ndarray[Any, Any]:
+def _half(n: int, last: float = 1.0) -> Array:
     """Return factors of frequencies: 2 if positive, 0 if negative, ``last`` for Nyquist."""
     factors = np.zeros(n)
     factors[0] = 1
@@ -98,7 +100,9 @@ def _half(n: int, last: float = 1.0) -> np.ndarray[Any, Any]:
 
 
 @on_traced(scipy.signal.hilbert)
-def hilbert(x: Operand, N: int | None = None, axis: SupportsIndex = -1) -> Any:
+def hilbert(
+    x: Numeric[X, "*rest n"] | Nested, N: int | None = None, axis: SupportsIndex = -1
+) -> Numeric[Array, "..."]:
     """``scipy.signal.hilbert``: the analytic signal, without negative frequencies.
 
     Args:
@@ -134,7 +138,11 @@ def hilbert(x: Operand, N: int | None = None, axis: SupportsIndex = -1) -> Any:
 
 
 @on_traced(scipy.signal.hilbert2)
-def hilbert2(x: Operand, N: int | tuple[int, int] | None = None, axes: Axis = (-2, -1)) -> Any:
+def hilbert2(
+    x: Numeric[X, "*rest n m"] | Nested,
+    N: int | tuple[int, int] | None = None,
+    axes: Axis = (-2, -1),
+) -> Numeric[Array, "..."]:
     """``scipy.signal.hilbert2``: the analytic signal of two axes.
 
     Args:
@@ -189,7 +197,7 @@ _EDGES: dict[str, Any] = {
 
 @on_traced(scipy.signal.savgol_filter)
 def savgol_filter(
-    x: Operand,
+    x: Numeric[X, "*rest n"] | Nested,
     window_length: int,
     polyorder: int,
     deriv: int = 0,
@@ -197,7 +205,7 @@ def savgol_filter(
     axis: SupportsIndex = -1,
     mode: str = "interp",
     cval: float = 0.0,
-) -> Any:
+) -> Numeric[Array, "*rest n"]:
     """``scipy.signal.savgol_filter``: least-squares polynomials through windows, and their
     derivatives.
 
@@ -276,9 +284,7 @@ def savgol_filter(
     return np.moveaxis(np.concatenate([start, middle, stop], axis=-1), -1, place)
 
 
-def _fitted(
-    size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _fitted(size: int, order: int, deriv: int, delta: float, at: Array) -> Array:
     """Return the matrix from samples to a derivative of their polynomial at positions."""
     middle, half = (size - 1) / 2, max((size - 1) / 2, 1.0)
     basis = np.polynomial.legendre.legvander((np.arange(size) - middle) / half, order)
@@ -393,14 +399,14 @@ def resample(
 
 @on_traced(scipy.signal.upfirdn)
 def upfirdn(
-    h: Operand,
-    x: Operand,
+    h: Numeric[X, "k"] | Nested,
+    x: Numeric[X, "*rest n"] | Nested,
     up: int = 1,
     down: int = 1,
     axis: SupportsIndex = -1,
     mode: str = "constant",
     cval: float = 0,
-) -> Any:
+) -> Numeric[Array, "..."]:
     """``scipy.signal.upfirdn``: insert zeros, filter, and decimate.
 
     Only ``mode="constant"`` with ``cval=0``: other modes need an extension of the samples.
