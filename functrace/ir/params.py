@@ -86,6 +86,13 @@ def _is_tuple_of(holds: Callable[[Any], bool]) -> Callable[[Any, Sequence[Spec]]
     return are
 
 
+def _are_windows(value: tuple[int, ...]) -> bool:
+    least = (1, 1, 0, 1, 0)
+    return all(map(_is_count, value)) and (
+        len(value) == 1 or (len(value) == 5 and all(map(int.__ge__, value, least)))
+    )
+
+
 def _is_part(value: Param) -> bool:
     if type(value) is tuple:
         return len(value) == 3 and all(k is None or _is_int(k) for k in value) and value[2] != 0
@@ -104,6 +111,7 @@ _INTEGER: Kind = ("an integer", lambda value, _: _is_int(value))
 _NUMBER: Kind = ("a number", lambda value, _: isinstance(value, float) or _is_int(value))
 _TEXT: Kind = ("a string", lambda value, _: isinstance(value, str))
 _PROGRAM: Kind = ("a program", lambda value, _: isinstance(value, Program))
+_STEPS: Kind = ("a tuple of numbers from 1", _is_tuple_of(lambda k: _is_int(k) and k >= 1))
 _ANY: Kind = ("what the aval rule says", lambda value, _: True)
 
 KINDS: dict[str, Kind] = {
@@ -134,16 +142,20 @@ KINDS: dict[str, Kind] = {
     "draw.kind": _is_one_of("float64", "int64"),
     "dtype": ("a dtype", lambda value, _: isinstance(value, np.dtype) and value.kind in "biufc"),
     "equations": _PROGRAM,
+    "dilation": _STEPS,
     "distribution": _TEXT,
     "explicit": _COUNT,
     "fix": _TEXT,
     "foreign": ("a Python function", lambda value, _: callable(value)),
     "forward": _ANY,
     "full": _FLAG,
+    "groups": ("a number from 1", lambda value, _: _is_int(value) and value >= 1),
     "hermitian": _FLAG,
     "hidden": _COUNT,
+    "how": ("a description of a matrix", lambda value, _: type(value) is tuple),
     "index": ("a basic index of ints, (start, stop, step), ... and None", _is_tuple_of(_is_part)),
     "is_permutation": _FLAG,
+    "kernel": _STEPS,
     "kind": ("a string or None", lambda value, _: isinstance(value, str | None)),
     "linear_solve.forward": (
         "a pair of programs",
@@ -174,6 +186,7 @@ KINDS: dict[str, Kind] = {
         f"a tuple of numbers from 0 to {_LARGEST_ORDER}",
         _is_tuple_of(lambda k: _is_count(k) and k <= _LARGEST_ORDER),
     ),
+    "padding": ("a tuple of numbers from 0", _is_tuple_of(_is_count)),
     "part": _is_one_of("full", "valid"),
     "policy": _ANY,
     "program": _PROGRAM,
@@ -188,11 +201,13 @@ KINDS: dict[str, Kind] = {
     "side": _is_one_of("left", "right"),
     "solve": _PROGRAM,
     "stack": _COUNT,
+    "stride": _STEPS,
     "stack.axis": (
         "a place for a new axis, from 0",
         lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs),
     ),
     "size": _COUNT,
+    "sizes": ("a tuple of sizes", _is_tuple_of(_is_count)),
     "subscripts": (
         "subscripts such as 'ab,bc->ac'",
         lambda value, _: isinstance(value, str) and _SUBSCRIPTS.fullmatch(value) is not None,
@@ -210,6 +225,10 @@ KINDS: dict[str, Kind] = {
     "while_loop.carries": ("a tuple of numbers from 0", _is_tuple_of(_is_count)),
     "while_loop.reverse": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
     "uplo": _is_one_of("L", "U"),
+    "windows": (
+        "a tuple of windows",
+        _is_tuple_of(lambda k: _are_integers(k) and len(k) > 0 and _are_windows(k)),
+    ),
 }
 """Kind of each param by name (a test checks that none is missing), or by primitive and name."""
 

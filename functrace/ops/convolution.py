@@ -1,0 +1,579 @@
+"""Convolution of stacks of images with filters, as neural networks define it: a correlation.
+
+Three bilinear primitives, of which each is the transpose of the others: ``correlate`` makes the
+output from input and filters, ``correlate_input`` the input from output and filters (the transposed
+convolution), ``correlate_filters`` the filters from input and output. Arrays are x (N, C, *sizes),
+w (O, C / groups, *kernel) and y (N, O, *counts).
+
+Each is a product of matrices: the filters, and the *columns*, which are copies of
+all windows of the input (im2col). Columns are made for one tile of the batch at a time, which fits into the
+cache.
+
+Note [Merged axes]
+    With steps of 1, windows next to each other read memory that is next to each other. So the last
+    axes of a padded image are treated as one long axis: a column is then one contiguous copy, 5x
+    faster than one copy per row. That computes windows across the ends of rows, too, which are left
+    out of the output, and zero in a cotangent. Where 0 times an element would not be 0 (infinities),
+    no axes are merged.
+
+Layer: 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ops.elementwise import plus, result_dtype
+from functrace.ops.shaping import broadcast_to, moveaxis, reshape
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
+from functrace.typing import Array
+
+Shape = tuple[int, ...]
+Params = tuple[Shape, Shape, Shape, int]
+"""Steps from window to window, zeros around the images, steps inside of a window, groups."""
+
+TILE = 3 << 18
+"""Bytes of columns that are made at a time, unless one window row is larger."""
+LARGEST = 48 << 20
+"""Bytes of columns beyond which the groups of one image are computed one after the other."""
+_WASTE = 1.4
+"""Largest ratio of computed to wanted windows for which axes are merged."""
+
+
+class Geometry(NamedTuple):
+    """Positions of the windows of one tile of images; steps count elements of a channel's image.
+
+    Args:
+        padded: sizes of the padded image.
+        kernel: sizes of a window.
+        counts: numbers of windows along the axes.
+        rows: sizes of the computed columns: ``counts``, with merged axes as one.
+        kernel_steps: steps inside of a window.
+        row_steps: steps from window to window, along ``rows``.
+        count_steps: steps along ``counts`` in an array of ``rows``.
+    """
+
+    padded: Shape
+    kernel: Shape
+    counts: Shape
+    rows: Shape
+    kernel_steps: Shape
+    row_steps: Shape
+    count_steps: Shape
+
+    def windows(self, image: Array) -> Array:
+        """Return the view (C, *kernel, n, *rows) of all windows of images (C, n, *padded)."""
+        channel, each = image.strides[:2]
+        size = image.itemsize
+        strides = (
+            channel,
+            *[k * size for k in self.kernel_steps],
+            each,
+            *[k * size for k in self.row_steps],
+        )
+        shape = (image.shape[0], *self.kernel, image.shape[1], *self.rows)
+        return as_strided(image, shape, strides)
+
+    def wanted(self, columns: Array) -> Array:
+        """Return the view (C, n, *counts) of an array (C, n, *rows) in C order."""
+        strides = (*columns.strides[:2], *[k * columns.itemsize for k in self.count_steps])
+        return as_strided(columns, (*columns.shape[:2], *self.counts), strides)
+
+
+def _steps(sizes: Shape) -> Shape:
+    return tuple([math.prod(sizes[k + 1 :]) for k in range(len(sizes))])
+
+
+@functools.lru_cache(maxsize=512)
+def _geometry(
+    padded: Shape, kernel: Shape, stride: Shape, dilation: Shape, merges: bool
+) -> Geometry:
+    counts = count_windows(padded, kernel, stride, (0,) * len(kernel), dilation)
+    steps = _steps(padded)
+    merged = 1
+    for m in range(2, len(kernel) + 1) if merges and set(stride) == {1} else ():
+        last = sum((n - 1) * step for n, step in zip(counts[-m:], steps[-m:], strict=True)) + 1
+        if last <= _WASTE * math.prod(counts[-m:]):
+            merged = m
+    if merged > 1:
+        length = sum((n - 1) * s for n, s in zip(counts[-merged:], steps[-merged:], strict=True))
+        rows = (*counts[:-merged], length + 1)
+        row_steps = (*steps[:-merged], 1)
+        before = tuple([k * rows[-1] for k in _steps(counts[:-merged])])
+        count_steps = (*before, *steps[-merged:])
+    else:
+        rows, count_steps = counts, _steps(counts)
+        row_steps = tuple([a * b for a, b in zip(stride, steps, strict=True)])
+    kernel_steps = tuple([a * b for a, b in zip(dilation, steps, strict=True)])
+    return Geometry(padded, kernel, counts, rows, kernel_steps, row_steps, count_steps)
+
+
+def count_windows(
+    sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> Shape:
+    """Return the number of windows along each axis of images."""
+    return tuple([
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True)
+    ])  # fmt: skip
+
+
+def windows_of(x: Array, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
+    """Return the view (N, C, *kernel, *counts) of all windows of images (N, C, *sizes)."""
+    counts = count_windows(x.shape[2:], kernel, stride, (0,) * len(kernel), dilation)
+    steps = x.strides[2:]
+    inside = [d * s for d, s in zip(dilation, steps, strict=True)]
+    along = [a * s for a, s in zip(stride, steps, strict=True)]
+    return as_strided(x, (*x.shape[:2], *kernel, *counts), (*x.strides[:2], *inside, *along))
+
+
+class _Tile(NamedTuple):
+    """Part of the work: some groups, images, and rows of windows (along the first axis)."""
+
+    groups: slice
+    images: slice
+    windows: slice
+    number: int
+    """Number of images."""
+    rows: slice
+    """Rows of the image inside of the padded tile."""
+    source: slice
+    """The same rows of the unpadded image."""
+    geometry: Geometry
+
+
+class _Work:
+    """The tiles of one convolution, and the copies between images and tiles.
+
+    Args:
+        sizes: sizes of the input's images.
+        number: number of images.
+        channels: input channels of a group.
+        merges: True if axes may be merged.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        channels: int,
+        sizes: Shape,
+        kernel: Shape,
+        params: Params,
+        itemsize: int,
+        merges: bool,
+    ) -> None:
+        self.stride, self.padding, self.dilation, self.groups = params
+        self.number, self.channels, self.sizes, self.kernel = number, channels, sizes, kernel
+        self.counts = count_windows(sizes, kernel, self.stride, self.padding, self.dilation)
+        self.merges = merges
+        self.buffer: Array | None = None
+        self.row_bytes = (
+            channels * math.prod(kernel) * math.prod(self.counts[1:]) * itemsize * self.groups
+        )
+
+    def __iter__(self) -> Iterator[_Tile]:
+        """Yield the tiles."""
+        first = self.counts[0]
+        if not (self.number and first and self.groups):
+            return
+        at_once, row = self.groups, max(1, self.row_bytes)
+        if row * min(first, 8) > LARGEST:
+            at_once = max(1, self.groups * LARGEST // (row * min(first, 8)))
+            row = row * at_once // self.groups
+        height = min(first, max(1, TILE // row))
+        if height < first:
+            height = min(first, max(height, 4))
+        images = max(1, TILE // (row * first)) if height == first else 1
+        for g in range(0, self.groups, at_once):
+            groups = slice(g, min(g + at_once, self.groups))
+            for n in range(0, self.number, images):
+                some = slice(n, min(n + images, self.number))
+                for a in range(0, first, height):
+                    yield self._tile(groups, some, a, min(a + height, first))
+
+    def _tile(self, groups: slice, images: slice, a: int, b: int) -> _Tile:
+        begin = a * self.stride[0] - self.padding[0]
+        length = (b - a - 1) * self.stride[0] + self.dilation[0] * (self.kernel[0] - 1) + 1
+        padded = (
+            length,
+            *[n + 2 * p for n, p in zip(self.sizes[1:], self.padding[1:], strict=True)],
+        )
+        geometry = _geometry(padded, self.kernel, self.stride, self.dilation, self.merges)
+        low, high = max(begin, 0), max(min(begin + length, self.sizes[0]), 0)
+        high = max(high, low)
+        rows, source = slice(low - begin, high - begin), slice(low, high)
+        return _Tile(
+            groups, images, slice(a, b), images.stop - images.start, rows, source, geometry
+        )
+
+    def inside(self, tile: _Tile) -> tuple[slice, ...]:
+        """Return the index of the unpadded images in a tile (C, n, *padded)."""
+        rest = [slice(p, p + n) for p, n in zip(self.padding[1:], self.sizes[1:], strict=True)]
+        return (slice(None), slice(None), tile.rows, *rest)
+
+    def channel_slice(self, tile: _Tile, of_group: int) -> slice:
+        """Return the channels of a tile's groups."""
+        return slice(tile.groups.start * of_group, tile.groups.stop * of_group)
+
+    def image(self, tile: _Tile, x: Array) -> Array:
+        """Return the padded images (C, n, *padded) of a tile."""
+        part = x[tile.images, self.channel_slice(tile, self.channels), tile.source].swapaxes(0, 1)
+        padded = tile.geometry.padded
+        if part.shape[2:] == padded:
+            return np.ascontiguousarray(part)
+        found = np.zeros((*part.shape[:2], *padded), x.dtype)
+        found[self.inside(tile)] = part
+        return found
+
+    def columns(self, tile: _Tile, x: Array) -> Array:
+        """Return the columns (g, C / g * K, n * rows) of a tile, until those of the next are made."""
+        image, geometry = self.image(tile, x), tile.geometry
+        count = tile.groups.stop - tile.groups.start
+        if set(self.kernel) == {1} and set(self.stride) == {1}:
+            columns = image
+        else:
+            shape = (image.shape[0], *self.kernel, tile.number, *geometry.rows)
+            if self.buffer is None or self.buffer.shape != shape:
+                self.buffer = np.empty(shape, x.dtype)
+            columns = self.buffer
+            np.copyto(columns, geometry.windows(image))
+        width = self.channels * math.prod(self.kernel)
+        return columns.reshape(count, width, tile.number * math.prod(geometry.rows))
+
+    def spread(self, tile: _Tile, y: Array, of_group: int) -> Array:
+        """Return a tile of the output as (g, O / g, n * rows): 0 for windows that are not wanted."""
+        geometry, count = tile.geometry, tile.groups.stop - tile.groups.start
+        part = y[tile.images, self.channel_slice(tile, of_group), tile.windows].swapaxes(0, 1)
+        if geometry.rows == geometry.counts:
+            found = np.ascontiguousarray(part)
+        else:
+            found = np.zeros((count * of_group, tile.number, *geometry.rows), y.dtype)
+            geometry.wanted(found)[...] = part
+        return found.reshape(count, of_group, tile.number * math.prod(geometry.rows))
+
+
+def _is_finite(x: Array) -> bool:
+    """Return True if no element is infinite or nan; a sum that overflows counts as infinite."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(x.sum()))
+
+
+# -- the three products ----------------------------------------------------------------------------
+
+
+def _check(name: str, x: ShapeDtype, w: ShapeDtype, groups: int, *params: Shape) -> None:
+    axes = {x.ndim - 2, w.ndim - 2, *map(len, params)}
+    if len(axes) > 1 or x.ndim < 3 or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+        raise ShapeError(
+            f"{name} cannot combine {x} and {w} in {groups} groups",
+            fix="pass an input (N, C, ...) and filters (O, C / groups, ...)",
+        )
+
+
+def _correlate_eval(x: Array, w: Array, *params: Any) -> Any:
+    groups, (out, channels, *kernel) = params[3], w.shape
+    dtype, of_group = np.result_type(x, w), out // groups
+    work = _Work(x.shape[0], channels, x.shape[2:], tuple(kernel), params, dtype.itemsize, True)
+    x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
+    shape = (x.shape[0], out, *work.counts)
+    if not (math.prod(shape) and w.size):
+        return np.zeros(shape, dtype)
+    y = np.empty(shape, dtype)
+    filters = w.reshape(groups, of_group, channels * math.prod(kernel))
+    for tile in work:
+        product = np.matmul(filters[tile.groups], work.columns(tile, x))
+        made = tile.geometry.wanted(product.reshape(-1, tile.number, *tile.geometry.rows))
+        place = (tile.images, work.channel_slice(tile, of_group), tile.windows)
+        y[place] = made.swapaxes(0, 1)
+    return y
+
+
+def _correlate_input_eval(y: Array, w: Array, *rest: Any) -> Any:
+    *_, sizes = rest
+    params: Params = rest[:4]
+    groups, (out, channels, *kernel) = params[3], w.shape
+    dtype, of_group = np.result_type(y, w), out // groups
+    y, w = y.astype(dtype, copy=False), w.astype(dtype, copy=False)
+    if not (y.size and w.size and math.prod(sizes)):
+        return np.zeros((y.shape[0], groups * channels, *sizes), dtype)
+    stride, padding, dilation, _ = params
+    reach = [d * (k - 1) - p for k, p, d in zip(kernel, padding, dilation, strict=True)]
+    if set(stride) == {1} and min(reach) >= 0 and of_group <= 2 * channels:
+        # The same by gathering instead of scattering, with reversed filters.
+        turned = w.reshape(groups, of_group, channels, *kernel).swapaxes(1, 2)
+        turned = np.flip(turned, tuple(range(3, turned.ndim)))
+        turned = turned.reshape(groups * channels, of_group, *kernel)
+        return _correlate_eval(y, turned, stride, tuple(reach), dilation, groups)
+    work = _Work(y.shape[0], channels, sizes, tuple(kernel), params, dtype.itemsize, _is_finite(w))
+    x = np.zeros((y.shape[0], groups * channels, *sizes), dtype)
+    filters = w.reshape(groups, of_group, channels * math.prod(kernel)).swapaxes(1, 2)
+    for tile in work:
+        geometry = tile.geometry
+        columns = np.matmul(filters[tile.groups], work.spread(tile, y, of_group))
+        shape = (-1, *kernel, tile.number, *geometry.rows)
+        place = (tile.images, work.channel_slice(tile, channels), tile.source)
+        if set(kernel) == {1} and set(work.stride) == {1}:
+            image = columns.reshape(-1, tile.number, *geometry.padded)
+        else:
+            columns = columns.reshape(shape)
+            image = np.zeros((columns.shape[0], tile.number, *geometry.padded), dtype)
+            windows = geometry.windows(image)
+            for k in np.ndindex(*kernel):
+                windows[:, *k] += columns[:, *k]
+        x[place] += image[work.inside(tile)].swapaxes(0, 1)
+    return x
+
+
+def _correlate_filters_eval(x: Array, y: Array, *rest: Any) -> Any:
+    *_, kernel = rest
+    params: Params = rest[:4]
+    groups = params[3]
+    out, channels = y.shape[1], x.shape[1] // groups
+    dtype, of_group = np.result_type(x, y), out // groups
+    x, y = x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+    work = _Work(x.shape[0], channels, x.shape[2:], kernel, params, dtype.itemsize, _is_finite(x))
+    # In this order, BLAS takes 0.7 of the time that the transposed product takes.
+    w = np.zeros((groups, channels * math.prod(kernel), of_group), dtype)
+    if x.size and y.size and w.size:
+        for tile in work:
+            spread = work.spread(tile, y, of_group).swapaxes(1, 2)
+            w[tile.groups] += np.matmul(work.columns(tile, x), spread)
+    return np.ascontiguousarray(w.swapaxes(1, 2)).reshape(out, channels, *kernel)
+
+
+def _correlate_aval(
+    x: ShapeDtype, w: ShapeDtype, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> ShapeDtype:
+    _check("correlate", x, w, groups, stride, padding, dilation)
+    counts = count_windows(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    if min(counts) < 1:
+        raise ShapeError(
+            f"correlate needs an input at least as large as a window, got {x} for {w}",
+            fix="pad the input, or pass smaller filters",
+        )
+    return ShapeDtype((x.shape[0], w.shape[0], *counts), result_dtype(x, w))
+
+
+def _correlate_input_aval(
+    y: ShapeDtype,
+    w: ShapeDtype,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    sizes: Shape,
+) -> ShapeDtype:
+    x = ShapeDtype((y.shape[0], w.shape[1] * groups, *sizes), result_dtype(y, w))
+    _check("correlate_input", x, w, groups, stride, padding, dilation)
+    return x
+
+
+def _correlate_filters_aval(
+    x: ShapeDtype,
+    y: ShapeDtype,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    kernel: Shape,
+) -> ShapeDtype:
+    w = ShapeDtype((y.shape[1], x.shape[1] // groups, *kernel), result_dtype(x, y))
+    _check("correlate_filters", x, w, groups, stride, padding, dilation)
+    return w
+
+
+def _bilinear(product: Any) -> Any:
+    """Return the jvp rule of a product."""
+
+    def jvp(primals: Values, _outputs: Values, tangents: Tangents, *params: Any) -> Any:
+        (a, b), (da, db) = primals, tangents
+        return plus(
+            None if da is None else product(da, b, *params),
+            None if db is None else product(a, db, *params),
+        )
+
+    return jvp
+
+
+def _correlate_transpose(ct: Array, x: Operand, w: Operand, *rest: Any) -> Any:
+    params: Params = rest[:4]
+    if is_linear(x):
+        return correlate_input(ct, w, *params, x.shape[2:]), None
+    return None, correlate_filters(x, ct, *params, w.shape[2:])
+
+
+def _correlate_input_transpose(ct: Array, y: Operand, w: Operand, *rest: Any) -> Any:
+    params: Params = rest[:4]
+    if is_linear(y):
+        return correlate(ct, w, *params), None
+    return None, correlate_filters(ct, y, *params, w.shape[2:])
+
+
+def _correlate_filters_transpose(ct: Array, x: Operand, y: Operand, *rest: Any) -> Any:
+    params: Params = rest[:4]
+    if is_linear(x):
+        return correlate_input(y, ct, *params, x.shape[2:]), None
+    return None, correlate(x, ct, *params)
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+def _into_images(x: Value) -> Any:
+    """Merge the batch axis into that of the images: (B, N, ...) to (B * N, ...)."""
+    b, n, *rest = shape_of(x)
+    return reshape(x, (b * n, *rest))
+
+
+def _into_channels(x: Value) -> Any:
+    """Merge the batch axis into that of the channels: (B, N, C, ...) to (N, B * C, ...)."""
+    b, n, c, *rest = shape_of(x)
+    return reshape(moveaxis(x, 0, 1), (n, b * c, *rest))
+
+
+def _from_channels(y: Value, b: int) -> Any:
+    n, c, *rest = shape_of(y)
+    return moveaxis(reshape(y, (n, b, c // b, *rest)), 1, 0)
+
+
+def _all_batched(operands: Values, flags: Flags) -> tuple[Any, Any, int]:
+    b = next(shape_of(x)[0] for x, flag in zip(operands, flags, strict=True) if flag)
+    first, second = [
+        x if flag else broadcast_to(x, (b, *shape_of(x)))
+        for x, flag in zip(operands, flags, strict=True)
+    ]
+    return first, second, b
+
+
+def _of_filters(product: Any) -> Any:
+    """Return the batch rule of a product of images and filters."""
+
+    def batch(operands: Values, flags: Flags, *params: Any) -> Any:
+        stride, padding, dilation, groups, *sizes = params
+        x, w = operands
+        if not flags[1]:
+            b, n = shape_of(x)[:2]
+            y = product(_into_images(x), w, *params)
+            return reshape(y, (b, n, *shape_of(y)[1:]))
+        if product is correlate and not flags[0] and groups == 1:
+            y = product(x, _into_images(w), *params)
+            return _from_channels(y, shape_of(w)[0])
+        x, w, b = _all_batched(operands, flags)
+        y = product(
+            _into_channels(x), _into_images(w), stride, padding, dilation, groups * b, *sizes
+        )
+        return _from_channels(y, b)
+
+    return batch
+
+
+def _filters_batch(operands: Values, flags: Flags, *params: Any) -> Any:
+    stride, padding, dilation, groups, kernel = params
+    x, y = operands
+    if groups == 1 and not flags[0]:
+        b, _, out = shape_of(y)[:3]
+        w = correlate_filters(x, _into_channels(y), *params)
+        return reshape(w, (b, out, *shape_of(w)[1:]))
+    x, y, b = _all_batched(operands, flags)
+    w = correlate_filters(
+        _into_channels(x), _into_channels(y), stride, padding, dilation, groups * b, kernel
+    )
+    return reshape(w, (b, shape_of(w)[0] // b, *shape_of(w)[1:]))
+
+
+def _flops(
+    inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]
+) -> int:
+    """A multiplication and an addition per window and element of a filter."""
+    if "sizes" in params:
+        return 2 * inputs[0].size * math.prod(inputs[1].shape[1:])
+    if "kernel" in params:
+        return 2 * inputs[1].size * math.prod(outputs[0].shape[1:])
+    return 2 * outputs[0].size * math.prod(inputs[1].shape[1:])
+
+
+_PARAMS = ("stride", "padding", "dilation", "groups")
+
+
+def correlate(
+    x: Value, w: Value, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Any:
+    """Return the products of filters and the windows of images.
+
+    Args:
+        x: images (N, C, *sizes).
+        w: filters (O, C / groups, *kernel).
+        stride: steps from window to window.
+        padding: zeros before and after each axis.
+        dilation: steps inside of a window.
+        groups: the channels are split into so many parts, each with its own filters.
+    """
+    return bind(correlate_p, (x, w), (stride, padding, dilation, groups))
+
+
+def correlate_input(
+    y: Value,
+    w: Value,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    sizes: Shape,
+) -> Any:
+    """Return the transposed convolution of (N, O, *counts), with images of the given sizes."""
+    return bind(correlate_input_p, (y, w), (stride, padding, dilation, groups, sizes))
+
+
+def correlate_filters(
+    x: Value,
+    y: Value,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    kernel: Shape,
+) -> Any:
+    """Return the cotangent of the filters, whose windows have the sizes ``kernel``."""
+    return bind(correlate_filters_p, (x, y), (stride, padding, dilation, groups, kernel))
+
+
+correlate_p = Primitive(
+    "correlate",
+    eval=_correlate_eval,
+    aval=_correlate_aval,
+    jvp=_bilinear(correlate),
+    transpose=_correlate_transpose,
+    batch=_of_filters(correlate),
+    params=_PARAMS,
+    flops=_flops,
+)
+correlate_input_p = Primitive(
+    "correlate_input",
+    eval=_correlate_input_eval,
+    aval=_correlate_input_aval,
+    jvp=_bilinear(correlate_input),
+    transpose=_correlate_input_transpose,
+    batch=_of_filters(correlate_input),
+    params=(*_PARAMS, "sizes"),
+    flops=_flops,
+)
+correlate_filters_p = Primitive(
+    "correlate_filters",
+    eval=_correlate_filters_eval,
+    aval=_correlate_filters_aval,
+    jvp=_bilinear(correlate_filters),
+    transpose=_correlate_filters_transpose,
+    batch=_filters_batch,
+    params=(*_PARAMS, "kernel"),
+    flops=_flops,
+)
