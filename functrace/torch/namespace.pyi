@@ -8,7 +8,7 @@ from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.functions.elementwise import Dtype
 from functrace.torch.functions.factories import DeviceLike, Layout
 from functrace.torch.functions.reductions import Dims
-from functrace.torch.random import Generator
+from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
 from functrace.torch.tensors.dtypes import DtypeLike, dtype
 from functrace.torch.tensors.memory import Storage, TypedStorage, UntypedStorage
@@ -51,6 +51,7 @@ __all__ = [
     "atan2",
     "atanh",
     "bernoulli",
+    "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -63,6 +64,7 @@ __all__ = [
     "broadcast_to",
     "can_cast",
     "cat",
+    "cdist",
     "cdouble",
     "ceil",
     "celu",
@@ -78,6 +80,8 @@ __all__ = [
     "conj",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "count_nonzero",
     "cumprod",
     "cumsum",
@@ -125,6 +129,7 @@ __all__ = [
     "gt",
     "half",
     "hardshrink",
+    "hinge_embedding_loss",
     "hypot",
     "imag",
     "index_add",
@@ -148,6 +153,7 @@ __all__ = [
     "isin",
     "isinf",
     "isnan",
+    "kl_div",
     "le",
     "lerp",
     "less",
@@ -168,6 +174,7 @@ __all__ = [
     "long",
     "lt",
     "manual_seed",
+    "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
@@ -199,7 +206,10 @@ __all__ = [
     "ones",
     "ones_like",
     "outer",
+    "pairwise_distance",
+    "pdist",
     "permute",
+    "poisson_nll_loss",
     "positive",
     "pow",
     "prelu",
@@ -270,6 +280,7 @@ __all__ = [
     "tanh_",
     "tensor",
     "tensor_split",
+    "thread_safe_generator",
     "threshold",
     "threshold_",
     "tile",
@@ -277,6 +288,7 @@ __all__ = [
     "trace",
     "transpose",
     "tril",
+    "triplet_margin_loss",
     "triu",
     "true_divide",
     "trunc",
@@ -452,8 +464,17 @@ def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value
 def atanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
-def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any = None) -> Tensor:
+def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
+
+def binary_cross_entropy_with_logits(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    pos_weight: Operand | None = None,
+    reduction: builtins.int = 0,
+) -> Value:
+    """Return the cross-entropy of logits; see ``nn.functional``."""
 
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bitwise and."""
@@ -488,6 +509,14 @@ def can_cast(from_: Dtype, to: Dtype) -> builtins.bool:
 def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
     """Return tensors joined along a dimension."""
 
+def cdist(
+    x1: Operand,
+    x2: Operand,
+    p: builtins.float = 2.0,
+    compute_mode: builtins.str | None = "use_mm_for_euclid_dist_if_necessary",
+) -> Value:
+    """Return the distances between all rows of two tensors."""
+
 def ceil(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smallest integer that is not below each element."""
 
@@ -520,6 +549,14 @@ def cos(input: Operand, *, out: Tensor | None = None) -> Value:
 
 def cosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic cosine of each element."""
+
+def cosine_embedding_loss(
+    input1: Operand, input2: Operand, target: Operand, margin: builtins.float = 0.0, reduction: builtins.int = 0
+) -> Value:
+    """Return the loss of cosines; see ``nn.functional.cosine_embedding_loss``."""
+
+def cosine_similarity(x1: Operand, x2: Operand, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Value:
+    """Return the cosines of the angles between vectors."""
 
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     """Return the number of nonzero elements."""
@@ -685,7 +722,7 @@ def ger(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
 
 def get_rng_state() -> Tensor:
-    """Return the state of the generator, as a tensor of bytes."""
+    """Return the state of the generator, as a tensor of bytes in PyTorch's format."""
 
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is greater than ``other``."""
@@ -698,6 +735,11 @@ def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 
 def hardshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
     """Return ``input``, but 0 between ``-lambd`` and ``lambd``."""
+
+def hinge_embedding_loss(
+    input: Operand, target: Operand, margin: builtins.float = 1.0, reduction: builtins.int = 0
+) -> Value:
+    """Return the hinge loss of distances; see ``nn.functional.hinge_embedding_loss``."""
 
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
@@ -766,6 +808,9 @@ def isinf(input: Operand) -> Value:
 
 def isnan(input: Operand) -> Value:
     """Return a mask of the elements that are nan."""
+
+def kl_div(input: Operand, target: Operand, reduction: builtins.int = 0, *, log_target: builtins.bool = False) -> Value:
+    """Return terms of the Kullback-Leibler divergence; see ``nn.functional.kl_div``."""
 
 def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at most ``other``."""
@@ -842,8 +887,13 @@ def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out:
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is less than ``other``."""
 
-def manual_seed(seed: builtins.int) -> Generator:
+def manual_seed(seed: Any) -> Generator:
     """Seed the generator; returns it."""
+
+def margin_ranking_loss(
+    input1: Operand, input2: Operand, target: Operand, margin: builtins.float = 0.0, reduction: builtins.int = 0
+) -> Value:
+    """Return the ranking loss; see ``nn.functional.margin_ranking_loss``."""
 
 def masked_fill(input: Operand, mask: Operand, value: Operand) -> Value:
     """Return the tensor with a number where the mask is true."""
@@ -972,8 +1022,26 @@ def ones_like(
 def outer(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
 
+def pairwise_distance(
+    x1: Operand, x2: Operand, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False
+) -> Value:
+    """Return the norm of ``x1 - x2 + eps`` along the last dimension."""
+
+def pdist(input: Operand, p: builtins.float = 2) -> Value:
+    """Return the distances between all pairs of rows ``i < j``."""
+
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
+
+def poisson_nll_loss(
+    input: Operand,
+    target: Operand,
+    log_input: builtins.bool,
+    full: builtins.bool,
+    eps: builtins.float,
+    reduction: builtins.int,
+) -> Value:
+    """Return the negative log-likelihood of counts; see ``nn.functional.poisson_nll_loss``."""
 
 def positive(input: Operand) -> Value:
     """Return the tensor itself."""
@@ -1006,6 +1074,7 @@ def rand(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
 
@@ -1033,12 +1102,13 @@ def randint(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Return random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
 
 def randint_like(
     input: Operand,
-    *bounds: builtins.int,
+    *bounds: Any,
     low: builtins.int = 0,
     high: builtins.int | None = None,
     dtype: DtypeLike | None = None,
@@ -1060,6 +1130,7 @@ def randn(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Return standard normal random numbers."""
 
@@ -1085,6 +1156,7 @@ def randperm(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Return the integers below ``n`` in random order."""
 
@@ -1194,7 +1266,7 @@ def selu_(input: Operand) -> Value:
     """`selu`, in place."""
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Restore a state that `get_rng_state` returned."""
+    """Restore a state that `get_rng_state` returned, here or in PyTorch."""
 
 def sgn(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return each element divided by its absolute value; 0 stays 0."""
@@ -1316,6 +1388,9 @@ def tensor(
 def tensor_split(input: Operand, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
 
+def thread_safe_generator() -> Generator | None:
+    """Return the generator of this worker thread of a DataLoader; None elsewhere."""
+
 def threshold(input: Operand, threshold: builtins.float, value: builtins.float) -> Value:
     """Return ``input`` where it is above the threshold, ``value`` elsewhere."""
 
@@ -1344,6 +1419,18 @@ def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
 
 def tril(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the lower triangle of matrices, zero elsewhere."""
+
+def triplet_margin_loss(
+    anchor: Operand,
+    positive: Operand,
+    negative: Operand,
+    margin: builtins.float = 1.0,
+    p: builtins.float = 2.0,
+    eps: builtins.float = 1e-06,
+    swap: builtins.bool = False,
+    reduction: builtins.int = 0,
+) -> Value:
+    """Return the loss of triplets; see ``nn.functional.triplet_margin_loss``."""
 
 def triu(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the upper triangle of matrices, zero elsewhere."""
@@ -1710,7 +1797,7 @@ class Methods:
         """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-        """Overwrite with ones, with a probability, and zeros."""
+        """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
 
     def bitwise_and(self, other: Operand) -> Tensor:
         """Return the bitwise and."""
@@ -1756,6 +1843,9 @@ class Methods:
 
     def byte(self) -> Tensor:
         """Return the tensor as torch.uint8."""
+
+    def cauchy_(self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+        """Overwrite with numbers of Cauchy's distribution."""
 
     def cdouble(self) -> Tensor:
         """Return the tensor as torch.complex128."""
@@ -1957,6 +2047,9 @@ class Methods:
 
     def ge_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
+
+    def geometric_(self, p: builtins.float, *, generator: Any = None) -> Tensor:
+        """Overwrite with numbers of trials up to the first success."""
 
     def ger(self, vec2: Operand) -> Tensor:
         """Return the products of all pairs of elements of two vectors."""
@@ -2164,6 +2257,9 @@ class Methods:
 
     def log_(self) -> Tensor:
         """`log`, in place."""
+
+    def log_normal_(self, mean: builtins.float = 1.0, std: builtins.float = 2.0, *, generator: Any = None) -> Tensor:
+        """Overwrite with exponentials of normal numbers."""
 
     def log_softmax(self, dim: builtins.int, dtype: DtypeLike | None = None) -> Tensor:
         """Return the log of the softmax along a dimension."""
@@ -2414,8 +2510,8 @@ class Methods:
     ) -> Tensor:
         """Return the product of all elements, or along a dimension; integers multiply to int64."""
 
-    def random_(self, *bounds: builtins.int, generator: Any = None) -> Tensor:
-        """Overwrite with integers: below a bound, or between two."""
+    def random_(self, *bounds: builtins.int | None, generator: Any = None, **named: builtins.int | None) -> Tensor:
+        """Overwrite with integers: below a bound, ``random_(to)``, or between two, ``random_(from, to)``; ``random_(from, None)`` goes up to the greatest that the dtype holds."""
 
     def ravel(self) -> Tensor:
         """Return the tensor with one dimension: itself or a view if it is contiguous, otherwise a copy."""
@@ -2721,7 +2817,9 @@ class Methods:
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return a view with a dimension split into several."""
 
-    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+    def uniform_(
+        self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None, **named: builtins.float
+    ) -> Tensor:
         """Overwrite with numbers uniform in ``[from, to)``."""
 
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:

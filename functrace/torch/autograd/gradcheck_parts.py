@@ -5,9 +5,12 @@ Layer: 9.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from functrace.torch.random import generator
+from functrace.torch.random.generator import generator
+from functrace.torch.random.numbers import uniforms
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
@@ -30,19 +33,24 @@ def returned(given: object) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
+def _uniform(low: float, shape: tuple[int, ...]) -> Array:
+    count = math.prod(shape)
+    return uniforms(generator().engine, count, np.dtype(np.float64), low).reshape(shape)
+
+
 def random_like(x: Tensor, scattered: bool) -> Tensor:
     """Return random numbers between -1 and 1, not contiguous if ``scattered``."""
     shape = (*x.shape, 2) if scattered else tuple(x.shape)
-    numbers = generator().uniform(-1, 1, shape)
+    numbers = _uniform(-1, shape)
     if x._array.dtype.kind == "c":
-        numbers = numbers + 1j * generator().uniform(-1, 1, shape)
+        numbers = numbers + 1j * _uniform(-1, shape)
     numbers = numbers.astype(x._array.dtype)
     return wrap(numbers[..., 0] if scattered else numbers).requires_grad_()
 
 
 def unit(n: int) -> Array:
     """Return a random vector of length one."""
-    v = generator().uniform(0, 1, n)
+    v = _uniform(0, (n,))
     return v / np.linalg.norm(v) if n else v
 
 

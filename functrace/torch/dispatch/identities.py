@@ -191,9 +191,12 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "WhereBackward0": ("where.self", lambda c, x, y: (c, as_tensor(x, y), as_tensor(y, x))),
     "ToCopyBackward0": ("_to_copy", lambda x, dtype: (x, {"dtype": DTYPES[dtype]})),
     "UniformBackward0": ("uniform", _drawn), "NormalBackward0": ("normal", _drawn),
-    "ExponentialBackward0": ("exponential", _drawn),
-    "RandomBackward0": (lambda x, drawn, *bounds: ("random", "random.to",
-    "random.from")[len(bounds)], _drawn),
+    "ExponentialBackward0": ("exponential", _drawn), "GeometricBackward0": ("geometric", _drawn),
+    "CauchyBackward0": ("cauchy", _drawn), "LogNormalBackward0": ("log_normal", _drawn),
+    "RandomBackward0": ("random.from", _drawn), "RandomBackward1": ("random.to", _drawn),
+    "RandomBackward2": ("random", _drawn),
+    "BernoulliBackward1": ("bernoulli.Tensor", lambda x, p, drawn: (x, p)),
+    "BernoulliBackward2": ("bernoulli.float", _drawn),
 }  # fmt: skip
 """Overload by node name, with a function from operands and parameters to arguments (a trailing
 dict: keyword arguments).

@@ -13,9 +13,11 @@ from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     activations,
     creation,
+    distances,
     factories,
     in_place,
     losses,
+    margins,
     methods,
     picking,
     products,
@@ -25,6 +27,8 @@ from functrace.torch.functions import (
     statistics,
 )
 from functrace.torch.functions import elementwise as functions
+from functrace.torch.random import factories as random_factories
+from functrace.torch.random import filling, sampling
 from functrace.torch.tensors import copying, memory, pairs, printing
 from functrace.torch.tensors.tensor import Tensor
 
@@ -33,7 +37,8 @@ TABLES = tuple(
     for module in (
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
-        random, losses, activations, scattering, copying,
+        random, random_factories, filling, sampling,
+        losses, activations, distances, margins, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

@@ -169,7 +169,7 @@ def mismatched_root_gradient(found: tuple[int, int], given: object, expected: ob
 def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
     """Return the message for assigning a gradient of another dtype."""
     return (
-        f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with "
+        f"attempting to assign a gradient with dtype '{name_in_c(given)}' to a tensor with "
         f"grad_dtype '{wanted.printed}'. The "
         "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
         "the tensor's grad_dtype "
@@ -240,7 +240,7 @@ def product_dtypes(name: str, a: dtype, b: dtype) -> str:
         return scalar_types(a.printed, b.printed)
     if name == "mv":
         return f"addmv input tensors must have the same dtype, but got {b.printed}, {a.printed}, and {b.printed}"
-    return f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
+    return f"expected m1 and m2 to have the same dtype, but got: {name_in_c(a)} != {name_in_c(b)}"
 
 
 def addmm_dtypes(a: str, b: str, *, of_matrices: bool) -> str:
@@ -255,7 +255,7 @@ def scalar_types(a: str, b: str) -> str:
 
 def lerp_dtype(name: str, wanted: dtype, found: dtype) -> str:
     """Return the message for an end or a weight of another dtype."""
-    return f"expected dtype {_c_name(wanted)} for `{name}` but got dtype {_c_name(found)}"
+    return f"expected dtype {name_in_c(wanted)} for `{name}` but got dtype {name_in_c(found)}"
 
 
 def take_along_ranks(input: int, indices: int) -> str:
@@ -274,7 +274,8 @@ def _c_type(printed: str) -> str:
     return f"CPU{printed}Type" if printed.startswith("Complex") else f"torch.{printed}Tensor"
 
 
-def _c_name(dtype: Any) -> str:
+def name_in_c(dtype: Any) -> str:
+    """Return the name of a dtype in C++."""
     names = {
         "float32": "float", "float64": "double", "int64": "long int", "int32": "int",
         "float16": "c10::Half",
@@ -287,7 +288,16 @@ def _c_name(dtype: Any) -> str:
 
 def integer_out_of_bounds(bound: str, dtype: Any) -> str:
     """Return the message for a bound of random integers that the dtype does not hold."""
-    return f"{bound} is out of bounds for {_c_name(dtype).removesuffix(' int')}"
+    return f"{bound} is out of bounds for {name_in_c(dtype).removesuffix(' int')}"
+
+
+def integer_loses_digits(bound: str, dtype: Any, digits: int) -> str:
+    """Return the warning for a bound of random integers beyond the exact integers of a dtype."""
+    return (
+        f"{bound} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
+        f"{name_in_c(dtype)} can support discrete uniform distribution only within this range. This "
+        "warning will become an error in version 1.7 release, please fix the code in advance"
+    )
 
 
 def class_dtype(dtype: str) -> str:

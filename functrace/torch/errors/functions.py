@@ -196,6 +196,11 @@ def must_be_named(name: str, argument: str, wanted: str, kind: str) -> str:
     return f"{name}(): argument '{argument}' must be {wanted}, not {kind}"
 
 
+def other_out_dtype(wanted: str, found: str) -> str:
+    """Return the message for ``dtype=`` beside ``out=`` of another dtype."""
+    return f"dtype {wanted} does not match dtype of out parameter ({found})"
+
+
 NO_PINNED_MEMORY = "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
 
 

@@ -1,7 +1,7 @@
-"""Factories: tensors from a shape, from another tensor's shape, and from random numbers.
+"""Factories: tensors from a shape, or from another tensor's shape.
 
-All of them take the same options (dtype, device, …): `_factory` adds these to the function that a
-row is written as. Random numbers are NumPy's, so a seed gives other numbers than PyTorch's.
+All of them take the same options (dtype, device, …): `add_factory` adds these to the function that
+a row is written as. Those of random numbers are in `functrace.torch.random.factories`.
 
 Layer: 9.
 """
@@ -21,10 +21,11 @@ from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import check_fits
+from functrace.torch.dispatch.results import put_out
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
 from functrace.torch.functions.shaping import sizes as sizes_of
-from functrace.torch.random import generator as default_generator
+from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.device import CPU, DeviceLike
 from functrace.torch.tensors.dtypes import (
     DTYPES,
@@ -49,18 +50,30 @@ class Options(NamedTuple):
     dtype: DtypeLike | None
     memory_format: Any
     generator: Any
+    out: Tensor | None = None
 
     def kind(self) -> np.dtype[Any]:
-        """Return the dtype, by default that of new tensors."""
-        return default_float() if self.dtype is None else numpy_dtype(self.dtype)
+        """Return the dtype, by default that of ``out`` or of new tensors."""
+        return self.kind_or(default_float())
+
+    def kind_or(self, default: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype, by default that of ``out`` or the given one.
+
+        Raises:
+            RuntimeError: if ``out`` has another one.
+        """
+        if self.out is None:
+            return default if self.dtype is None else numpy_dtype(self.dtype)
+        found = self.out._array.dtype
+        if self.dtype is not None and (wanted := numpy_dtype(self.dtype)) != found:
+            raise RuntimeError(
+                errors.other_out_dtype(DTYPES[wanted].printed, DTYPES[found].printed)
+            )
+        return found
 
     def kind_like(self, input: Operand) -> np.dtype[Any]:
         """Return the dtype, by default that of a tensor."""
         return dtype_of(input) if self.dtype is None else numpy_dtype(self.dtype)
-
-    def draws(self) -> np.random.Generator:
-        """Return the generator of random numbers."""
-        return self.generator or default_generator()
 
 
 Made: TypeAlias = tuple[tuple[Any, ...], Callable[[], Array]]
@@ -79,12 +92,15 @@ def leaf(array: Array, requires_grad: bool) -> Tensor:
     return made.requires_grad_() if requires_grad else made
 
 
-def _factory(form: str, *further: str) -> Callable[[Callable[..., Made]], Callable[..., Tensor]]:
+def add_factory(
+    form: str, *further: str, table: FunctionTable = ROWS
+) -> Callable[[Callable[..., Made]], Callable[..., Tensor]]:
     """Add a row for a factory with the common options. A decorator.
 
     Args:
         form: ``"function"`` or ``"method"``.
-        further: options that only some factories have: ``memory_format``, ``generator``.
+        further: options that only some factories have: ``memory_format``, ``generator``, ``out``.
+        table: the table of rows.
     """
 
     def add(make: Callable[..., Made]) -> Callable[..., Tensor]:
@@ -101,9 +117,13 @@ def _factory(form: str, *further: str) -> Callable[[Callable[..., Made]], Callab
         ) -> Tensor:
             check_place(name, device, layout, pin_memory)
             given = {option: own.pop(option, None) for option in further}
+            out = given.pop("out", None)
             _check_types(name, {"requires_grad": requires_grad, **given})
-            options = Options(dtype, given.get("memory_format"), given.get("generator"))
+            options = Options(dtype, given.get("memory_format"), given.get("generator"), out)
             operands, compute = make(options, *args, **own)
+            if out is not None:
+                made = put_out(out, name, (), lambda: fresh(compute()))
+                return made.requires_grad_() if requires_grad else made
             if MODES.dispatch is None:
                 return leaf(compute(), requires_grad is True)
             given |= {"dtype": dtype, "layout": layout}
@@ -112,7 +132,7 @@ def _factory(form: str, *further: str) -> Callable[[Callable[..., Made]], Callab
         factory.__name__ = factory.__qualname__ = name
         factory.__doc__ = make.__doc__
         factory.__signature__ = _signature(make, factory, further)  # type: ignore[attr-defined]
-        return ROWS.function(form)(factory)
+        return table.function(form)(factory)
 
     return add
 
@@ -120,7 +140,7 @@ def _factory(form: str, *further: str) -> Callable[[Callable[..., Made]], Callab
 _TYPES: dict[str, tuple[type[Any], str]] = {
     "requires_grad": (bool, "bool"),
     "memory_format": (MemoryFormat, "torch.memory_format"),
-    "generator": (np.random.Generator, "torch.Generator"),
+    "generator": (Generator, "torch.Generator"),
 }
 """Types of options, and PyTorch's names for them."""
 
@@ -258,28 +278,28 @@ def dtype_of_kinds(found: set[Any]) -> np.dtype[Any]:
 # -- from a shape ----------------------------------------------------------------------------------
 
 
-@_factory("function")
+@add_factory("function")
 def zeros(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return zeros."""
     shape = shape_from("zeros", sizes, size)
     return (list(shape),), lambda: np.zeros(shape, options.kind())
 
 
-@_factory("function")
+@add_factory("function")
 def ones(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return ones."""
     shape = shape_from("ones", sizes, size)
     return (list(shape),), lambda: np.ones(shape, options.kind())
 
 
-@_factory("function", "memory_format")
+@add_factory("function", "memory_format")
 def empty(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return an uninitialized tensor."""
     shape = shape_from("empty", sizes, size)
     return (list(shape),), lambda: np.empty(shape, options.kind())
 
 
-@_factory("function")
+@add_factory("function")
 def empty_strided(options: Options, size: Sequence[int], stride: Sequence[int]) -> Made:
     """Return an uninitialized tensor with these strides."""
 
@@ -293,7 +313,7 @@ def empty_strided(options: Options, size: Sequence[int], stride: Sequence[int]) 
     return (list(size), list(stride)), compute
 
 
-@_factory("function")
+@add_factory("function")
 def full(options: Options, size: Sequence[int], fill_value: Any) -> Made:
     """Return a tensor filled with a number, whose type determines the dtype."""
     if not isinstance(size, (tuple, list)):
@@ -303,7 +323,7 @@ def full(options: Options, size: Sequence[int], fill_value: Any) -> Made:
     )
 
 
-@_factory("function")
+@add_factory("function")
 def scalar_tensor(options: Options, s: complex) -> Made:
     """Return a 0-d tensor of a number."""
     number = _number("scalar_tensor", "s", 0, s)
@@ -319,7 +339,7 @@ def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | No
     )
 
 
-@_factory("function")
+@add_factory("function")
 def eye(options: Options, n: int, m: int | None = None) -> Made:
     """Return ones on the diagonal."""
 
@@ -332,7 +352,7 @@ def eye(options: Options, n: int, m: int | None = None) -> Made:
     return (n,) if m is None else (n, m), compute
 
 
-@_factory("function")
+@add_factory("function")
 def arange(options: Options, start: Any = None, end: Any = None, step: Any = 1) -> Made:
     """Return equally spaced numbers, without the end: ``arange(end)``, ``arange(start, end,
     step)``.
@@ -438,14 +458,14 @@ def _spaced(low: complex, high: complex, count: int, kind: np.dtype[Any]) -> Arr
         )
 
 
-@_factory("function")
+@add_factory("function")
 def linspace(options: Options, start: complex, end: complex, steps: int) -> Made:
     """Return ``steps`` equally spaced numbers, with both ends."""
     low, high, count, kind = _bounds("linspace", start, end, steps, options)
     return (start, end, steps), lambda: _spaced(low, high, count, kind).astype(kind)
 
 
-@_factory("function")
+@add_factory("function")
 def logspace(
     options: Options, start: complex, end: complex, steps: int, base: float = 10.0
 ) -> Made:
@@ -477,7 +497,7 @@ def _filled_like(input: Operand, value: Any, dtype: np.dtype[Any], memory_format
     return np.full_like(array, value, dtype)
 
 
-def _in_layout_of(input: Operand, made: Array, memory_format: Any) -> Array:
+def in_layout_of(input: Operand, made: Array, memory_format: Any) -> Array:
     """Return a new array in the memory layout of a tensor."""
     array = input._array if isinstance(input, Tensor) else input
     if isinstance(array, np.ndarray) and memory_format is not contiguous_format:
@@ -485,7 +505,7 @@ def _in_layout_of(input: Operand, made: Array, memory_format: Any) -> Array:
     return made
 
 
-@_factory("function", "memory_format")
+@add_factory("function", "memory_format")
 def zeros_like(options: Options, input: Operand) -> Made:
     """Return zeros of a tensor's shape and dtype."""
     tensors_only("zeros_like", input=input)
@@ -493,7 +513,7 @@ def zeros_like(options: Options, input: Operand) -> Made:
     return (input,), lambda: _filled_like(input, 0, kind, options.memory_format)
 
 
-@_factory("function", "memory_format")
+@add_factory("function", "memory_format")
 def ones_like(options: Options, input: Operand) -> Made:
     """Return ones of a tensor's shape and dtype."""
     tensors_only("ones_like", input=input)
@@ -501,7 +521,7 @@ def ones_like(options: Options, input: Operand) -> Made:
     return (input,), lambda: _filled_like(input, 1, kind, options.memory_format)
 
 
-@_factory("function", "memory_format")
+@add_factory("function", "memory_format")
 def empty_like(options: Options, input: Operand) -> Made:
     """Return an uninitialized tensor of another one's shape and dtype."""
     tensors_only("empty_like", input=input)
@@ -509,7 +529,7 @@ def empty_like(options: Options, input: Operand) -> Made:
     return (input,), lambda: _filled_like(input, 0, kind, options.memory_format)
 
 
-@_factory("function", "memory_format")
+@add_factory("function", "memory_format")
 def full_like(options: Options, input: Operand, fill_value: Any) -> Made:
     """Return a tensor of another one's shape and dtype, filled with a number."""
     tensors_only("full_like", input=input)
@@ -522,7 +542,7 @@ def full_like(options: Options, input: Operand, fill_value: Any) -> Made:
     return (input, fill_value), compute
 
 
-@_factory("method")
+@add_factory("method")
 def new_zeros(
     options: Options,
     self: Tensor,
@@ -534,7 +554,7 @@ def new_zeros(
     return (self, list(shape)), lambda: np.zeros(shape, options.kind_like(self))
 
 
-@_factory("method")
+@add_factory("method")
 def new_ones(
     options: Options,
     self: Tensor,
@@ -546,7 +566,7 @@ def new_ones(
     return (self, list(shape)), lambda: np.ones(shape, options.kind_like(self))
 
 
-@_factory("method")
+@add_factory("method")
 def new_empty(
     options: Options,
     self: Tensor,
@@ -558,161 +578,11 @@ def new_empty(
     return (self, list(shape)), lambda: np.empty(shape, options.kind_like(self))
 
 
-@_factory("method")
+@add_factory("method")
 def new_full(options: Options, self: Tensor, size: Sequence[int], fill_value: Any) -> Made:
     """Return a tensor of this dtype, filled with a number."""
     if not isinstance(size, (tuple, list)):
         raise TypeError(errors.must_be("full", "size", 0, "tuple of ints", type(size).__name__))
     return (self, list(size), fill_value), lambda: _filled(
         "new_full", shape_from("new_full", (size,)), fill_value, options.kind_like(self)
-    )
-
-
-# -- random numbers --------------------------------------------------------------------------------
-
-
-def _of_floats(kernel: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype.kind not in "fc":
-        raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
-    return dtype
-
-
-def _drawn(draw: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "c":
-        return (draw(shape) + 1j * draw(shape)).astype(dtype)
-    return np.asarray(draw(shape)).astype(dtype)
-
-
-def _uniform(draws: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return _drawn(draws.random, shape, _of_floats("check_uniform_bounds", dtype))
-
-
-def _normal(draws: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    array = _drawn(draws.standard_normal, shape, _of_floats("normal_kernel_cpu", dtype))
-    return array / dtype.type(np.sqrt(2)) if dtype.kind == "c" else array
-
-
-def _limits(name: str, bounds: Sequence[Any], low: Any, high: Any) -> tuple[int, int]:
-    """Return the bounds of random integers: ``(high)``, ``(low, high)``, or by name.
-
-    Raises:
-        TypeError: if there are more or fewer, or one is no integer.
-    """
-    given = [*bounds, *([] if high is None else [high])]
-    if len(given) == 1:
-        given.insert(0, low)
-    if len(given) != 2 or any(isinstance(x, float) for x in given):
-        raise TypeError(errors.invalid_combination(name, [*bounds]))
-    return operator.index(given[0]), operator.index(given[1])
-
-
-def _integers(
-    draws: np.random.Generator, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Array:
-    """Return random integers.
-
-    Raises:
-        RuntimeError: for complex numbers, and if the dtype does not hold all of them.
-    """
-    if low >= high:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
-    if dtype.kind == "c":
-        raise RuntimeError(
-            "check_random_bounds handles only integral, floating-point and boolean types"
-        )
-    info: Any = (
-        np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype) if dtype.kind != "b" else None
-    )
-    least, most = (0, 1) if info is None else (int(info.min), int(info.max))
-    for bound, value in (("from", low), ("to - 1", high - 1)):
-        if not least <= value <= most:
-            raise RuntimeError(errors.integer_out_of_bounds(bound, dtype))
-    return draws.integers(low, high, shape).astype(dtype)
-
-
-@_factory("function", "generator")
-def rand(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
-    """Return uniform random numbers in [0, 1)."""
-    shape = shape_from("rand", sizes, size)
-    return (list(shape),), lambda: _uniform(options.draws(), shape, options.kind())
-
-
-@_factory("function", "generator")
-def randn(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
-    """Return standard normal random numbers."""
-    shape = shape_from("randn", sizes, size)
-    return (list(shape),), lambda: _normal(options.draws(), shape, options.kind())
-
-
-@_factory("function", "generator")
-def randint(
-    options: Options,
-    *bounds_and_size: Any,
-    low: int = 0,
-    high: int | None = None,
-    size: Sequence[int] | None = None,
-) -> Made:
-    """Return random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
-    bounds = list(bounds_and_size)
-    if size is None:
-        size = bounds.pop() if bounds else None
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(errors.must_be("randint", "size", 1, "tuple of ints", type(size).__name__))
-    first, last = _limits("randint", bounds, low, high)
-    shape = size
-
-    def compute() -> Array:
-        kind = np.dtype(np.int64) if options.dtype is None else options.kind()
-        return _integers(options.draws(), first, last, shape_from("randint", (shape,)), kind)
-
-    if first == 0 and len(bounds) < 2:
-        return (last, list(size)), compute
-    return (first, last, list(size)), compute
-
-
-@_factory("function", "generator")
-def randperm(options: Options, n: int) -> Made:
-    """Return the integers below ``n`` in random order."""
-    (count,) = shape_from("randperm", (n,))
-    kind = np.dtype(np.int64) if options.dtype is None else options.kind()
-    return (n,), lambda: options.draws().permutation(count).astype(kind)
-
-
-@_factory("function", "memory_format", "generator")
-def randn_like(options: Options, input: Operand) -> Made:
-    """Return standard normal random numbers in a tensor's shape and dtype."""
-    tensors_only("randn_like", input=input)
-    kind = options.kind_like(input)
-    return (input,), lambda: _in_layout_of(
-        input, _normal(options.draws(), shape_of(input), kind), options.memory_format
-    )
-
-
-@_factory("function", "memory_format", "generator")
-def rand_like(options: Options, input: Operand) -> Made:
-    """Return uniform random numbers in [0, 1), in a tensor's shape and dtype."""
-    tensors_only("rand_like", input=input)
-    kind = options.kind_like(input)
-    return (input,), lambda: _in_layout_of(
-        input, _uniform(options.draws(), shape_of(input), kind), options.memory_format
-    )
-
-
-@_factory("function", "memory_format", "generator")
-def randint_like(
-    options: Options, input: Operand, *bounds: int, low: int = 0, high: int | None = None
-) -> Made:
-    """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``,
-    ``randint_like(x, low, high)``.
-    """
-    tensors_only("randint_like", input=input)
-    kind = options.kind_like(input)
-    first, last = _limits("randint_like", bounds, low, high)
-    shown = (first, last) if first or len(bounds) == 2 else (last,)
-    return (input, *shown), lambda: _in_layout_of(
-        input,
-        _integers(options.draws(), first, last, shape_of(input), kind),
-        options.memory_format,
     )

@@ -1,16 +1,23 @@
 # Written by `python -m tests.torch.stubs` from the rows: the functions of `torch.nn.functional`.
 
 import builtins
+from collections.abc import Callable
+from typing import Any
 
 from functrace.torch.tensors.dtypes import DtypeLike
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "elu",
     "elu_",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
     "gumbel_softmax",
@@ -19,14 +26,27 @@ __all__ = [
     "hardswish",
     "hardtanh",
     "hardtanh_",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "log_softmax",
     "logsigmoid",
+    "margin_ranking_loss",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
+    "normalize",
+    "pairwise_distance",
+    "pdist",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
@@ -37,6 +57,8 @@ __all__ = [
     "selu_",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -46,7 +68,30 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "threshold_",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
+
+def binary_cross_entropy(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return ``-(target * log(input) + (1 - target) * log(1 - input))``; logarithms are at least -100."""
+
+def binary_cross_entropy_with_logits(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+    pos_weight: Operand | None = None,
+) -> Value:
+    """Return `binary_cross_entropy` of ``sigmoid(input)``, accurate for large logits."""
 
 def celu(input: Operand, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Value:
     """Return ``input`` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
@@ -54,21 +99,47 @@ def celu(input: Operand, alpha: builtins.float = 1.0, inplace: builtins.bool = F
 def celu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`celu`, in place."""
 
+def cosine_embedding_loss(
+    input1: Operand,
+    input2: Operand,
+    target: Operand,
+    margin: builtins.float = 0,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return ``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1."""
+
+def cosine_similarity(x1: Operand, x2: Operand, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Value:
+    """Return the cosines of the angles between vectors."""
+
 def cross_entropy(
     input: Operand,
     target: Operand,
     weight: Operand | None = None,
-    *,
+    size_average: builtins.bool | None = None,
     ignore_index: builtins.int = -100,
+    reduce: builtins.bool | None = None,
     reduction: builtins.str = "mean",
+    label_smoothing: builtins.float = 0.0,
 ) -> Value:
-    """Return ``nll_loss(log_softmax(input))`` for class positions; see `nll_loss`."""
+    """Return the cross-entropy between logits and classes, or probabilities of classes."""
 
 def elu(input: Operand, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Value:
     """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
 
 def elu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`elu`, in place."""
+
+def gaussian_nll_loss(
+    input: Operand,
+    target: Operand,
+    var: Operand,
+    full: builtins.bool = False,
+    eps: builtins.float = 1e-06,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return the negative log-likelihood of numbers of normal distributions."""
 
 def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
     """Return ``input`` times the normal distribution function of it."""
@@ -102,6 +173,45 @@ def hardtanh(
 def hardtanh_(input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Value:
     """`hardtanh`, in place."""
 
+def hinge_embedding_loss(
+    input: Operand,
+    target: Operand,
+    margin: builtins.float = 1.0,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return ``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+
+def huber_loss(
+    input: Operand,
+    target: Operand,
+    reduction: builtins.str = "mean",
+    delta: builtins.float = 1.0,
+    weight: Operand | None = None,
+) -> Value:
+    """Return half the squared difference, but ``delta * (d - delta / 2)`` for absolute differences ``d`` above ``delta``."""
+
+def kl_div(
+    input: Operand,
+    target: Operand,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+    log_target: builtins.bool = False,
+) -> Value:
+    """Return ``target * (log(target) - input)``: terms of the Kullback-Leibler divergence."""
+
+def l1_loss(
+    input: Operand,
+    target: Operand,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+    weight: Operand | None = None,
+) -> Value:
+    """Return the (mean) absolute difference, weighted if there are weights of the input's shape."""
+
 def leaky_relu(input: Operand, negative_slope: builtins.float = 0.01, inplace: builtins.bool = False) -> Value:
     """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
 
@@ -111,6 +221,20 @@ def leaky_relu_(input: Operand, negative_slope: builtins.float = 0.01) -> Value:
 def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Value:
     """Return ``input @ weight.T + bias``."""
 
+def linear_cross_entropy(
+    input: Operand,
+    linear_weight: Operand,
+    target: Operand,
+    *,
+    linear_bias: Operand | None = None,
+    weight: Operand | None = None,
+    reduction: builtins.str = "mean",
+    ignore_index: builtins.int | None = None,
+    label_smoothing: builtins.float = 0.0,
+    options: Any = None,
+) -> Value:
+    """Return ``cross_entropy(linear(input, linear_weight, linear_bias), target)``."""
+
 def log_softmax(
     input: Operand, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: DtypeLike | None = None
 ) -> Value:
@@ -119,21 +243,96 @@ def log_softmax(
 def logsigmoid(input: Operand) -> Value:
     """Return the logarithm of the sigmoid, accurate where the sigmoid rounds to 0 or 1."""
 
+def margin_ranking_loss(
+    input1: Operand,
+    input2: Operand,
+    target: Operand,
+    margin: builtins.float = 0,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return ``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1."""
+
 def mish(input: Operand, inplace: builtins.bool = False) -> Value:
     """Return ``input * tanh(softplus(input))``."""
 
-def mse_loss(input: Operand, target: Operand, *, reduction: builtins.str = "mean") -> Value:
-    """Return the (mean) squared difference."""
+def mse_loss(
+    input: Operand,
+    target: Operand,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+    weight: Operand | None = None,
+) -> Value:
+    """Return the (mean) squared difference, weighted if there are weights of the input's shape."""
+
+def multi_margin_loss(
+    input: Operand,
+    target: Operand,
+    p: builtins.int = 1,
+    margin: builtins.float = 1.0,
+    weight: Operand | None = None,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return the mean over the other classes of ``max(0, margin - own + other) ** p``."""
+
+def multilabel_margin_loss(
+    input: Operand,
+    target: Operand,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return the mean of ``max(0, 1 - own + other)`` over pairs of a label and another class."""
+
+def multilabel_soft_margin_loss(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return the mean over classes of the cross-entropy of ``sigmoid(input)``."""
 
 def nll_loss(
     input: Operand,
     target: Operand,
     weight: Operand | None = None,
-    *,
+    size_average: builtins.bool | None = None,
     ignore_index: builtins.int = -100,
+    reduce: builtins.bool | None = None,
     reduction: builtins.str = "mean",
 ) -> Value:
     """Return the negative log-likelihood of classes."""
+
+def normalize(
+    input: Operand, p: builtins.float = 2.0, dim: Any = 1, eps: builtins.float = 1e-12, out: Tensor | None = None
+) -> Value:
+    """Return ``input / max(norm(input, p, dim), eps)``."""
+
+def pairwise_distance(
+    x1: Operand, x2: Operand, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False
+) -> Value:
+    """Return the norm of ``x1 - x2 + eps`` along the last dimension."""
+
+def pdist(input: Operand, p: builtins.float = 2) -> Value:
+    """Return the distances between all pairs of rows ``i < j``."""
+
+def poisson_nll_loss(
+    input: Operand,
+    target: Operand,
+    log_input: builtins.bool = True,
+    full: builtins.bool = False,
+    size_average: builtins.bool | None = None,
+    eps: builtins.float = 1e-08,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return the negative log-likelihood of counts of Poisson distributions."""
 
 def prelu(input: Operand, weight: Operand) -> Value:
     """Return ``input`` where it is positive, ``weight * input`` elsewhere."""
@@ -176,6 +375,25 @@ def sigmoid(input: Operand, *, out: Tensor | None = None) -> Value:
 def silu(input: Operand, inplace: builtins.bool = False) -> Value:
     """Return ``input * sigmoid(input)``."""
 
+def smooth_l1_loss(
+    input: Operand,
+    target: Operand,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+    beta: builtins.float = 1.0,
+) -> Value:
+    """Return the absolute difference ``d``, less ``beta / 2``; ``d ** 2 / (2 * beta)`` below ``beta``."""
+
+def soft_margin_loss(
+    input: Operand,
+    target: Operand,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return ``log(1 + exp(-target * input))`` for targets 1 and -1."""
+
 def softmax(
     input: Operand, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: DtypeLike | None = None
 ) -> Value:
@@ -206,3 +424,29 @@ def threshold(input: Operand, threshold: builtins.float, value: builtins.float, 
 
 def threshold_(input: Operand, threshold: builtins.float, value: builtins.float) -> Value:
     """`threshold`, in place."""
+
+def triplet_margin_loss(
+    anchor: Operand,
+    positive: Operand,
+    negative: Operand,
+    margin: builtins.float = 1.0,
+    p: builtins.float = 2,
+    eps: builtins.float = 1e-06,
+    swap: builtins.bool = False,
+    size_average: builtins.bool | None = None,
+    reduce: builtins.bool | None = None,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``."""
+
+def triplet_margin_with_distance_loss(
+    anchor: Operand,
+    positive: Operand,
+    negative: Operand,
+    *,
+    distance_function: Callable[..., Any] | None = None,
+    margin: builtins.float = 1.0,
+    swap: builtins.bool = False,
+    reduction: builtins.str = "mean",
+) -> Value:
+    """Return `triplet_margin_loss` with another distance."""

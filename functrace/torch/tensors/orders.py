@@ -38,7 +38,17 @@ def laid(result: Array, operands: Sequence[Array]) -> Array:
 
 def laid_by(result: Array, steps: Sequence[tuple[int, ...]]) -> Array:
     """Return a result in the memory order given by the strides of its operands; see `laid`."""
-    shape = result.shape
+    return ordered(result, _axes_by(result.shape, steps))
+
+
+def memory_order(array: Array) -> list[int]:
+    """Return the axes of an array in the order in which PyTorch's iterator visits them, outermost
+    first.
+    """
+    return _axes_by(array.shape, [array.strides])
+
+
+def _axes_by(shape: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[int]:
     order = list(range(len(shape)))[::-1]
     for moving in range(1, len(shape)):
         for place in reversed(range(moving)):
@@ -48,7 +58,7 @@ def laid_by(result: Array, steps: Sequence[tuple[int, ...]]) -> Array:
             if is_outside:
                 order[place], order[moving] = order[moving], order[place]
                 moving = place
-    return ordered(result, order[::-1])
+    return order[::-1]
 
 
 def ordered(result: Array, order: Sequence[int]) -> Array:

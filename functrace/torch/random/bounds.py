@@ -1,0 +1,86 @@
+"""Bounds of random numbers, and what a dtype holds of them.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import errors
+from functrace.torch.errors.warnings import warn_once
+from functrace.torch.tensors.dtypes import DTYPES
+
+
+def digits_of(kind: np.dtype[Any]) -> int:
+    """Return how many binary digits integers of a dtype have."""
+    if kind.kind == "b":
+        return 1
+    if kind.kind in "iu":
+        return 8 * kind.itemsize - (kind.kind == "i")
+    return np.finfo(kind).nmant + 1
+
+
+def check_integers(low: int, high: int, kind: np.dtype[Any]) -> None:
+    """Check the bounds of random integers.
+
+    Args:
+        low: the least.
+        high: one more than the greatest.
+        kind: dtype of the result.
+
+    Raises:
+        RuntimeError: for complex numbers, if there is no integer between the bounds, and if the
+            dtype does not hold all of them.
+
+    A floating dtype that does not hold every integer between them gives a warning.
+    """
+    if low >= high:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    if kind.kind == "c":
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        )
+    is_floating = kind.kind not in "biu"
+    info: Any = np.finfo(kind) if is_floating else np.iinfo(kind) if kind.kind != "b" else None
+    least, most = (0, 1) if info is None else (int(info.min), int(info.max))
+    for bound, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise RuntimeError(errors.integer_out_of_bounds(bound, kind))
+    if is_floating:
+        digits = digits_of(kind)
+        for bound, value in (("from", low), ("to - 1", high - 1)):
+            if abs(value) > 1 << digits:
+                warn_once(errors.integer_loses_digits(bound, kind, digits))
+
+
+def check_uniform(low: float, high: float, kind: np.dtype[Any]) -> None:
+    """Check the bounds of uniform numbers.
+
+    Args:
+        low: the lower bound.
+        high: the upper bound.
+        kind: a floating dtype.
+
+    Raises:
+        RuntimeError: if they are in the wrong order, or the dtype does not hold them.
+    """
+    most = float(np.finfo(kind).max)
+    for bound, value in (("from", low), ("to", high)):
+        if not -most <= value <= most:
+            raise RuntimeError(errors.integer_out_of_bounds(bound, kind))
+    if low > high:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
+        )
+    if high - low > most or not math.isfinite(high - low):
+        raise RuntimeError(
+            "uniform_ expects to-from <= std::numeric_limits<"
+            f"{DTYPES[kind].printed}>::max(), but found to={high:g} and from={low:g} which "
+            "result in to-from to exceed the limit"
+        )
