@@ -7,7 +7,7 @@ Layer: 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 import scipy.sparse
@@ -19,13 +19,17 @@ from functrace.api.custom_rules.foreign import pure_callback
 from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.sparse import sparse_solve
 from functrace.scipy.kinds import Found, Numbers
 from functrace.scipy.sparse.matrices import Sparse, coordinates_of, csr_array, of
+from functrace.scipy.sparse.operands import Nested, Operand, X
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    import jaxtyping  # its import hook, which has the shapes checked, imports it into the module
 
 
 def square(name: str, a: object) -> Sparse:
@@ -60,22 +64,28 @@ def inexact(x: Operand) -> Any:
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
 
-def solved(matrix: Sparse, right: Array, *, backwards: bool = False) -> Any:
+def solved(
+    matrix: Sparse,
+    right: jaxtyping.Shaped[X, "n"] | jaxtyping.Shaped[X, "n k"],
+    *,
+    backwards: bool = False,
+) -> jaxtyping.Shaped[Array, "n"] | jaxtyping.Shaped[Array, "n k"]:
     """Solve with a matrix, or its transpose, for right-hand sides of shape (n,) or (n, k).
 
     Raises:
         ShapeError: if they do not fit.
     """
-    if right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
+    made: Any = right
+    if made.ndim not in (1, 2) or made.shape[0] != matrix.shape[0]:
         raise ShapeError(
-            f"a sparse matrix {matrix.shape} and a right-hand side {right.shape} do not fit",
+            f"a sparse matrix {matrix.shape} and a right-hand side {made.shape} do not fit",
             fix="pass one row per equation",
         )
-    columns = right if right.ndim == 2 else right[:, None]
+    columns = made if made.ndim == 2 else made[:, None]
     found = sparse_solve(
         inexact(matrix.data), matrix.pattern, columns, backwards=matrix.turned != backwards
     )
-    return found if right.ndim == 2 else found[:, 0]
+    return found if made.ndim == 2 else found[:, 0]
 
 
 # -- LU --------------------------------------------------------------------------------------------
@@ -108,7 +118,11 @@ class Factors:
             fix="use solve, shape; functrace.scipy.linalg.lu(A.toarray()) has dense factors",
         )
 
-    def solve(self, rhs: Operand, trans: str = "N") -> Any:
+    def solve(
+        self,
+        rhs: jaxtyping.Shaped[X, "n"] | jaxtyping.Shaped[X, "n k"] | Nested,
+        trans: str = "N",
+    ) -> jaxtyping.Shaped[Array, "n"] | jaxtyping.Shaped[Array, "n k"]:
         """Solve ``A x = rhs``, ``A^T x = rhs`` ("T") or ``A^H x = rhs`` ("H").
 
         Args:

@@ -12,7 +12,7 @@ Layer: 9.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -22,18 +22,27 @@ from functrace.api.custom_rules.foreign import pure_callback
 from functrace.api.custom_rules.implicit import custom_linear_solve
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import arrayed, holds_tracer
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square  # noqa: F401
 from functrace.scipy.sparse.matrices import Sparse
+from functrace.scipy.sparse.operands import Nested, Plain, X
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    import jaxtyping  # its import hook, which has the shapes checked, imports it into the module
 
 
 def _is_traced(*values: object) -> bool:
     return any(isinstance(v, Sparse) or holds_tracer(v) for v in values)
 
 
-def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
+def spsolve(
+    A: object,
+    b: jaxtyping.Shaped[X, "n"] | jaxtyping.Shaped[X, "n k"] | Nested,
+    permc_spec: str | None = None,
+    use_umfpack: bool = True,
+) -> jaxtyping.Shaped[Array, "n"] | jaxtyping.Shaped[Array, "n k"] | Plain:
     """Solve a sparse system ``A x = b``, like ``scipy.sparse.linalg.spsolve``, by SuperLU;
     differentiable by the matrix's elements and by ``b``.
 
@@ -69,8 +78,11 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
     theirs: Any = getattr(scipy.sparse.linalg, name)
 
     def solver(
-        A: object, b: Operand, x0: Operand | None = None, **options: object
-    ) -> tuple[Any, Any]:
+        A: object,
+        b: jaxtyping.Shaped[X, "n"] | jaxtyping.Shaped[X, "n 1"] | Nested,
+        x0: jaxtyping.Shaped[X, "n"] | jaxtyping.Shaped[X, "n 1"] | Nested | str | None = None,
+        **options: object,
+    ) -> tuple[jaxtyping.Shaped[Array, "n"], Any]:
         if not _is_traced(A, b, x0):
             return theirs(A, b, x0, **options)
         matrix, right = square(name, A), inexact(b)
@@ -83,7 +95,8 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
         dtype = np.result_type(matrix.dtype, right.dtype, np.float32)
         right = right.astype(dtype)
         index, starts, _ = matrix.pattern
-        start = np.zeros(right.shape, dtype) if x0 is None else arrayed(x0)
+        first_guess: Any = x0
+        start = np.zeros(right.shape, dtype) if x0 is None else arrayed(first_guess)
 
         def run(turned: bool, first: bool) -> Callable[..., Any]:
             def call(data: Array, b: Array, x0: Array) -> tuple[Any, Any]:
