@@ -81,7 +81,7 @@ def by_backward(initial, x, y):
 
 
 def loss_of_arrays(
-    params, x: Float[ft.Array, "n d"], y: Float[ft.Array, "n"]
+    params, x: Float[ft.Array, "n d"], y: Float[ft.Array, "*n"]
 ) -> Float[ft.Array, ""]:
     return np.mean(np.logaddexp(0.0, -y * scores(params, x)))
 

@@ -6,14 +6,14 @@ command                                          takes                          
 ``pytest -m quick``                              folders in ``QUICK``, a case per     3
                                                  row
 ``pytest``                                       all but ``full``: samples of grids   10
-``pytest -m "(full or draws) and not release"``  larger samples, and laws once more   40
+``pytest -m "(full or draws) and not release"``  larger samples, and laws once more   25
 ``pytest -m ""``                                 everything; before a release         40
 ===============================================  ===================================  ========
 
 A test of many parameters says how many of them the default run takes; the others are ``full``. Of
 these, CI takes `CI_SHARE` times as many as the default run; what is left is marked ``release``::
 
-    @pytest.mark.sampled(8)            # one in 8; in CI one in 4
+    @pytest.mark.sampled(8)            # one in 8; in CI one in 5
     @pytest.mark.sampled(per="name")   # one for each value of the parameter `name`; in CI all
 
 The choice depends on the parameters' ids only, so it is the same in every process. A quick run
@@ -23,6 +23,7 @@ takes one.
 from __future__ import annotations
 
 import gc
+import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -37,9 +38,9 @@ TESTS = Path(__file__).parent
 QUICK = ("ir", "tracing", "transforms", "laws")
 """Folders whose tests are quick; in ``ALSO_QUICK``, those that are marked by hand."""
 ALSO_QUICK = ("test_cases.py",)
-CI_SHARE = 2
+CI_SHARE = 1.5
 """Size of CI's sample of a grid, in default samples."""
-EXAMPLES = {"quick": 3, "not full": 10}
+EXAMPLES = {"quick": 3, "not full": 10, "(full or draws) and not release": 25}
 """Number of examples per law, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""
 
 
@@ -104,7 +105,7 @@ def is_marked(item: pytest.Item, name: str) -> bool:
     return item.get_closest_marker(name) is not None
 
 
-def sample(group: list[pytest.Function], share: int = 1) -> list[pytest.Function]:
+def sample(group: list[pytest.Function], share: float = 1) -> list[pytest.Function]:
     """Return the items of one test function in a run, as its marker ``sampled`` says; ``share``
     times as many as in the default run.
     """
@@ -113,7 +114,7 @@ def sample(group: list[pytest.Function], share: int = 1) -> list[pytest.Function
     ordered = sorted(group, key=lambda item: zlib.crc32(item.callspec.id.encode()))
     if marker.args:
         (interval,) = marker.args
-        return ordered[: -(-share * len(group) // interval)]
+        return ordered[: math.ceil(share * len(group) / interval)]
     if share > 1:
         return group
     first = {item.callspec.indices[marker.kwargs["per"]]: item for item in reversed(ordered)}

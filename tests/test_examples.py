@@ -1,4 +1,6 @@
-"""The examples run, on the real data, and their own checks pass."""
+"""The examples run, on the real data, and their own checks pass; beartype checks the shapes in their
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,15 @@ EXAMPLES = [
     pytest.param(path, marks=pytest.mark.full if path.stem in SLOW else (), id=path.name)
     for path in sorted((ROOT / "examples").glob("*.py"))
 ]
+CHECKED = """
+import importlib, sys
+from jaxtyping import install_import_hook
+name = sys.argv.pop(1)
+with install_import_hook(name, "beartype.beartype"):
+    example = importlib.import_module(name)
+example.main()
+"""
+"""Run an example, whose name is the first argument."""
 
 
 @pytest.mark.sampled(13)
@@ -24,9 +35,9 @@ def test_example_succeeds(path: Path) -> None:
     pytest.importorskip("sklearn", reason='the extra "examples" is not installed')
     pytest.importorskip("tqdm", reason='the extra "examples" is not installed')
     pytest.importorskip("matplotlib", reason='the extra "examples" is not installed')
-    found = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    found = os.pathsep.join([str(ROOT), str(path.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
+        [sys.executable, "-W", "error", "-c", CHECKED, path.stem],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": found, "MPLBACKEND": "Agg"},

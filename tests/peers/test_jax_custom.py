@@ -173,6 +173,7 @@ FORWARD: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transform", REVERSE)
 @pytest.mark.parametrize("make", [*BOTH_MODES, *REVERSE_ONLY], ids=lambda f: f.__name__)
 def test_reverse_mode(make: Any, transform: str) -> None:
@@ -182,6 +183,7 @@ def test_reverse_mode(make: Any, transform: str) -> None:
         assert_close(apply(ft, make(ft, np)), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transform", FORWARD)
 @pytest.mark.parametrize("make", BOTH_MODES, ids=lambda f: f.__name__)
 def test_forward_mode(make: Any, transform: str) -> None:

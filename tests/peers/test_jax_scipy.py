@@ -66,6 +66,7 @@ def loss(xp: Any, s: Any, f: Callable[[Any, Any], Any], x: Any) -> Any:
     return xp.sum(xp.sin(f(s, x)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_gradient_and_its_tangent(name: str) -> None:
     f, x = CALLS[name]

@@ -103,6 +103,7 @@ DENSITIES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DENSITIES)
 def test_log_densities_by_everything(name: str) -> None:
     x = np.array([1.3, 1.7, 2.2]) if name == "pareto" else np.array([0.2, 0.5, 0.9])

@@ -72,6 +72,7 @@ HOW = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize(
     "how",

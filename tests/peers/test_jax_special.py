@@ -36,6 +36,7 @@ TWO = ("betaln", "beta", "xlogy", "xlog1py", "rel_entr", "kl_div", "poch")
 X, Y = np.array([0.15, 0.4, 0.85]), np.array([0.7, 1.3, 2.5])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ONE)
 def test_one_argument(name: str) -> None:
     ours, theirs = (

@@ -135,6 +135,7 @@ def test_gradient_equals_jax(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in FOURIER | LINEAR_ALGEBRA if name != "eigvals"])
 def test_tangent_of_the_gradient_equals_jax(
     name: str,

@@ -188,6 +188,7 @@ def _verdict(gradient: Callable[[], Any], expected: Any) -> str:
     return RIGHT if np.allclose(found, expected, rtol=1e-6, atol=1e-8) else WRONG
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_results_of_peers_are_as_recorded(name: str) -> None:
     f, x, of_jax, of_autograd = ROWS[name]

@@ -20,6 +20,7 @@ def needs(name: str) -> None:
         pytest.skip(f"{name} is not installed")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings(
     "ignore"
 )  # of optional packages that are looked for, of syntax, about fits

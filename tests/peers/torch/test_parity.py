@@ -14,6 +14,7 @@ if torch.__version__.split("+")[0] != VERSION:
     pytest.skip(f"the behaviours are those of torch {VERSION}", allow_module_level=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_shim_logs_equal_pytorchs(script: Path) -> None:
     expected = run(script, torch)
