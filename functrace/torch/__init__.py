@@ -7,6 +7,7 @@ functrace's core derived.
 Layer: 9.
 """
 
+import importlib as _importlib
 import typing as _typing
 
 from functrace.torch import _C as _C
@@ -75,11 +76,17 @@ __all__ = [
 __all__ += namespace.__all__
 __all__ += kinds.__all__
 
+LAZY = ("optim",)
+"""Submodules that are imported on first access."""
+__all__ += LAZY
+
 
 if not _typing.TYPE_CHECKING:  # so that type checkers report misspelt names
 
     def __getattr__(name: str) -> object:
-        """Raise an error for a missing name, with its replacement."""
+        """Import a submodule on first access; raise an error for a missing name."""
+        if name in LAZY:
+            return _importlib.import_module(f"{__name__}.{name}")
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

@@ -1,0 +1,4 @@
+"""The classes of ``torch.optim.lr_scheduler``.
+
+Layer: 9.
+"""
