@@ -6,6 +6,8 @@ from typing import Any
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "binary_cross_entropy",
+    "cross_entropy_loss",
     "elu",
     "elu_",
     "gelu",
@@ -17,35 +19,51 @@ __all__ = [
     "hardswish_",
     "hardtanh",
     "hardtanh_",
+    "huber_loss",
+    "l1_loss",
     "leaky_relu",
     "leaky_relu_",
+    "linear",
     "log_sigmoid",
     "mish",
     "mish_",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "nll_loss",
+    "nll_loss2d",
+    "nll_loss_nd",
     "relu6",
     "relu6_",
     "rrelu_with_noise",
     "rrelu_with_noise_",
     "silu",
     "silu_",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softplus",
     "softshrink",
 ]
 
-def elu(
-    input: Operand,
-    alpha: builtins.float = 1,
-    scale: builtins.float = 1,
-    input_scale: builtins.float = 1,
+def binary_cross_entropy(
+    input: Operand, target: Operand, weight: Operand | None = None, reduction: builtins.int = 0
 ) -> Value:
+    """Return the cross-entropy of probabilities; see ``nn.functional.binary_cross_entropy``."""
+
+def cross_entropy_loss(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    reduction: builtins.int = 0,
+    ignore_index: builtins.int = -100,
+    label_smoothing: builtins.float = 0.0,
+) -> Value:
+    """Return the cross-entropy; see ``nn.functional.cross_entropy``."""
+
+def elu(input: Operand, alpha: builtins.float = 1, scale: builtins.float = 1, input_scale: builtins.float = 1) -> Value:
     """Return ``scale * input`` where it is positive, ``scale * alpha * (exp(input_scale * input) - 1)`` elsewhere."""
 
-def elu_(
-    input: Operand,
-    alpha: builtins.float = 1,
-    scale: builtins.float = 1,
-    input_scale: builtins.float = 1,
-) -> Value:
+def elu_(input: Operand, alpha: builtins.float = 1, scale: builtins.float = 1, input_scale: builtins.float = 1) -> Value:
     """``_C._nn.elu``, in place."""
 
 def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
@@ -72,16 +90,23 @@ def hardswish_(input: Operand) -> Value:
 def hardtanh(input: Operand, min_val: builtins.float = -1, max_val: builtins.float = 1) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 0."""
 
-def hardtanh_(
-    input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0
-) -> Value:
+def hardtanh_(input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Value:
     """`hardtanh`, in place."""
+
+def huber_loss(input: Operand, target: Operand, reduction: builtins.int = 0, delta: builtins.float = 1.0) -> Value:
+    """Return the Huber loss; see ``nn.functional.huber_loss``."""
+
+def l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
+    """Return the absolute difference; see ``nn.functional.l1_loss``."""
 
 def leaky_relu(input: Operand, negative_slope: builtins.float = 0.01) -> Value:
     """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
 
 def leaky_relu_(input: Operand, negative_slope: builtins.float = 0.01) -> Value:
     """`leaky_relu`, in place."""
+
+def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Value:
+    """Return ``input @ weight.T + bias``."""
 
 def log_sigmoid(input: Operand) -> Value:
     """Return the logarithm of the sigmoid, accurate where the sigmoid rounds to 0 or 1."""
@@ -91,6 +116,49 @@ def mish(input: Operand) -> Value:
 
 def mish_(input: Operand) -> Value:
     """`mish`, in place."""
+
+def mse_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
+    """Return the squared difference; see ``nn.functional.mse_loss``."""
+
+def multi_margin_loss(
+    input: Operand,
+    target: Operand,
+    p: builtins.int = 1,
+    margin: builtins.float = 1,
+    weight: Operand | None = None,
+    reduction: builtins.int = 0,
+) -> Value:
+    """Return the loss of margins between classes; see ``nn.functional.multi_margin_loss``."""
+
+def multilabel_margin_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
+    """Return the loss of several labels; see ``nn.functional.multilabel_margin_loss``."""
+
+def nll_loss(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    reduction: builtins.int = 0,
+    ignore_index: builtins.int = -100,
+) -> Value:
+    """Return the negative log-likelihood of classes; see ``nn.functional.nll_loss``."""
+
+def nll_loss2d(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    reduction: builtins.int = 0,
+    ignore_index: builtins.int = -100,
+) -> Value:
+    """Return the negative log-likelihood of classes; see ``nn.functional.nll_loss``."""
+
+def nll_loss_nd(
+    input: Operand,
+    target: Operand,
+    weight: Operand | None = None,
+    reduction: builtins.int = 0,
+    ignore_index: builtins.int = -100,
+) -> Value:
+    """Return the negative log-likelihood of classes; see ``nn.functional.nll_loss``."""
 
 def relu6(input: Operand) -> Value:
     """Return each element, limited to the range from 0 to 6."""
@@ -123,6 +191,12 @@ def silu(input: Operand) -> Value:
 
 def silu_(input: Operand) -> Value:
     """`silu`, in place."""
+
+def smooth_l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0, beta: builtins.float = 1.0) -> Value:
+    """Return the smoothed absolute difference; see ``nn.functional.smooth_l1_loss``."""
+
+def soft_margin_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
+    """Return ``log(1 + exp(-target * input))`` for targets 1 and -1."""
 
 def softplus(input: Operand, beta: builtins.float = 1, threshold: builtins.float = 20) -> Value:
     """Return ``log(1 + exp(beta * input)) / beta``; ``input`` where ``beta * input`` is above the threshold."""

@@ -71,8 +71,9 @@ class Op:
         repeats: True if the in-place form may write to elements that share memory, since it writes
             equal values to them.
         measures: True if the ints among its parameters are sizes and positions; see patterns.py.
-        gradient: op that computes the gradient under ``create_graph``, if PyTorch has one such op;
-            see `recorded_gradient`. Otherwise each equation of the backward program is an op.
+        gradient: op that computes the gradient of one operand under ``create_graph``, if PyTorch
+            has one such op; see `recorded_gradient`. Otherwise, and for several operands, each
+            equation of the backward program is an op.
         in_rows: True if results are in C order for every memory layout of the operands; otherwise
             they have NumPy's layout.
         seen: operand order of PyTorch's iterator, if it differs; see `laid`.
@@ -116,7 +117,7 @@ class Op:
         """Run the backward program of a plan of this op on tensors, which records it: equation by
         equation, or as one op.
         """
-        if self.gradient is not None:
+        if self.gradient is not None and sum(move is not None for move in plan.moves) == 1:
             result = apply(self.gradient, (grads[0], *saved), (plan,))
             return [None if move is None else result for move in plan.moves]
         selected = plan.derivation.selected

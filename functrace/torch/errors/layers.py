@@ -5,6 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,3 +39,131 @@ def implicit_dim(name: str) -> str:
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument."
     )
+
+
+# -- losses ----------------------------------------------------------------------------------------
+
+MULTIPLE_TARGETS = "0D or 1D target tensor expected, multi-target not supported"
+KL_MEAN = (
+    "reduction: 'mean' divides the total loss by both the batch size and the support size."
+    "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+    "'mean' will be changed to behave the same as 'batchmean' in the next major release."
+)
+
+
+def legacy_reduction(word: str) -> str:
+    """Return the warning for the older arguments of losses."""
+    return (
+        f"size_average and reduce args will be deprecated, please use reduction='{word}' instead."
+    )
+
+
+def target_of_row(count: int) -> str:
+    """Return the message for several targets of one row."""
+    return f"For 1D input, 1D target must have size 1, but got target size: {count}"
+
+
+def spatial_targets(ndim: int) -> str:
+    """Return the message for targets of images with another number of dimensions."""
+    return (
+        "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+        f"{ndim}"
+    )
+
+
+def class_weights(classes: int, shape: Sequence[int]) -> str:
+    """Return the message for another number of weights than of classes."""
+    return (
+        f"weight tensor should be defined either for all {classes} classes or no classes but got "
+        f"weight tensor of shape: {list(shape)}"
+    )
+
+
+def class_probabilities(dtype: str) -> str:
+    """Return the message for targets of the input's shape that are no floats."""
+    return f"Expected floating point type for target with class probabilities, got {dtype}"
+
+
+def deprecated_target_size(given: Sequence[int], wanted: Sequence[int]) -> str:
+    """Return the message of binary_cross_entropy for a target of another shape."""
+    return (
+        f"Using a target size (torch.Size({list(wanted)})) that is different to the input size "
+        f"(torch.Size({list(given)})) is deprecated. Please ensure they have the same size."
+    )
+
+
+def same_target_size(given: Sequence[int], wanted: Sequence[int]) -> str:
+    """Return the message of binary_cross_entropy_with_logits for a target of another shape."""
+    return (
+        f"Target size (torch.Size({list(wanted)})) must be the same as input size "
+        f"(torch.Size({list(given)}))"
+    )
+
+
+def ranking_sizes(first: Sequence[int], second: Sequence[int], target: Sequence[int]) -> str:
+    """Return the message of margin_ranking_loss for other numbers of dimensions."""
+    return (
+        "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+        f"input1: torch.Size({list(first)}), input2: torch.Size({list(second)}), target: "
+        f"torch.Size({list(target)}) "
+    )
+
+
+def single_target(first: Sequence[int], second: Sequence[int]) -> str:
+    """Return the message of cosine_embedding_loss for batches with one target."""
+    return (
+        "0D target tensor expects 1D input tensors, but found inputs with sizes "
+        f"{list(first)} and {list(second)}."
+    )
+
+
+def several_targets(first: Sequence[int], second: Sequence[int]) -> str:
+    """Return the message of cosine_embedding_loss for vectors with several targets."""
+    return (
+        "1D target tensor expects 2D input tensors, but found inputs with sizes "
+        f"{list(first)} and {list(second)}."
+    )
+
+
+def triplet_dimensions(anchor: int, positive: int, negative: int) -> str:
+    """Return the message for triplets with different numbers of dimensions."""
+    return (
+        "The anchor, positive, and negative tensors are expected to have the same number of "
+        f"dimensions, but got: anchor {anchor}D, positive {positive}D, and negative {negative}D "
+        "inputs"
+    )
+
+
+def margin_target(rows: int, target: Sequence[int], shape: Sequence[int]) -> str:
+    """Return the message of multi_margin_loss for another number of targets."""
+    return (
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+        f"samples (batch size). Expected target size [{rows}], but got {list(target)}. Input has "
+        f"shape {list(shape)}."
+    )
+
+
+def margin_input(shape: Sequence[int]) -> str:
+    """Return the message of multi_margin_loss for scores of another shape."""
+    return (
+        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+        f"{list(shape)}"
+    )
+
+
+# -- distances -------------------------------------------------------------------------------------
+
+
+def cosine_dtype(dtype: str) -> str:
+    """Return the message for cosines of integers."""
+    return f"expected common dtype to be floating point, yet common dtype is {dtype}"
+
+
+def norm_kind(dtype: str) -> str:
+    """Return the message for the norm of integers."""
+    return f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtype}"
+
+
+def cdist_columns(first: int, second: int) -> str:
+    """Return the message for points of different dimensions."""
+    return f"X1 and X2 must have the same number of columns. X1: {first} X2: {second}"

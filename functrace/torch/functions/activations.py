@@ -149,10 +149,15 @@ def _softplus(x: Array, beta: float, threshold: float) -> Any:
     return ew.where(linear, x, ew.div(ew.log1p(ew.exp(inner)), beta))
 
 
-def _log_sigmoid(x: Array) -> Any:
+def log_sigmoid_of(x: Array) -> Any:
+    """Return the logarithm of the sigmoid of an array."""
     left = ew.less(x, 0)
     rest = ew.exp(ew.where(left, x, ew.neg(x)))
-    result = ew.sub(ew.where(left, x, 0), ew.log1p(rest))
+    return ew.sub(ew.where(left, x, 0), ew.log1p(rest))
+
+
+def _log_sigmoid(x: Array) -> Any:
+    result = log_sigmoid_of(x)
     return result, ew.stop_gradient(ew.mul(result, 0))
 
 

@@ -51,15 +51,15 @@ class Run:
             warnings.simplefilter("ignore")
             made = eval(expression, scope)
             made = list(made) if isinstance(made, (tuple, list)) else [made]
-            self.values += [x.detach().numpy() for x in made if isinstance(x, library.Tensor)]
+            self.values += [raw(x) for x in made if isinstance(x, library.Tensor)]
             self.names += [x.grad_fn and x.grad_fn.name() for x in made]
-            self.values += [scope[name].detach().numpy() for name in arrays if name[:1] == "_"]
+            self.values += [raw(scope[name]) for name in arrays if name[:1] == "_"]
             roots = [x for x in made if x.requires_grad]
             if not roots or not wanted:
                 return
             total = sum((x * weights(library, x, 3)).sum() for x in roots)
             grads = library.autograd.grad(total, wanted, create_graph=True, allow_unused=True)
-            self.values += [None if g is None else g.detach().numpy() for g in grads]
+            self.values += [None if g is None else raw(g) for g in grads]
             grads = [g for g in grads if g is not None and g.requires_grad]
             if not grads:
                 return
@@ -70,9 +70,17 @@ class Run:
                 self.problem = str(error)[:100]
                 return
             self.values += [
-                np.zeros(x.shape, dtype) if g is None else g.detach().numpy()
+                np.zeros(x.shape, dtype) if g is None else raw(g)
                 for g, x in zip(twice, wanted, strict=True)
             ]
+
+
+def raw(x: Any) -> Any:
+    """Return the array of a tensor; PyTorch has tensors of zeros without memory."""
+    try:
+        return x.detach().numpy()
+    except RuntimeError:
+        return x.detach().numpy(force=True)
 
 
 def weights(library: ModuleType, x: Any, seed: int) -> Any:
@@ -189,3 +197,165 @@ REFUSED = cases(
 def test_refused_arguments_of_activations(expression: str) -> None:
     difference, expected, found = compare(expression, {"x": lambda t: t.ones(3, 4)})
     assert not difference, (expected, found)
+
+
+# -- losses ----------------------------------------------------------------------------------------
+
+LABELS = {"i": np.array([0, 3, 1]), "j": np.array([0, -100, 1])}
+CLASSES = {
+    "x": floats(3, 4), "_p": floats(3, 4, low=0.1, high=0.9), "_w": floats(4, low=0.2, high=2.0),
+    "a": floats(3, 4, 2), "_k": np.array([[0, 1], [2, 3], [-100, 0]]), "b": floats(3, 4, 2, 2),
+    "_m": np.arange(12).reshape(3, 2, 2) % 4, "_q": floats(3, 4, 2, low=0.1, high=0.9),
+} | LABELS  # fmt: skip
+REDUCTIONS = ("mean", "sum", "none")
+OF_CLASSES = cases(
+    "F.cross_entropy(x, i, R)|F.cross_entropy(x, j, R)|F.cross_entropy(x, i, _w, R)"
+    "|F.cross_entropy(x, j, _w, label_smoothing=0.2, R)|F.cross_entropy(x, i, ignore_index=1, R)"
+    "|F.cross_entropy(x, i, label_smoothing=0.1, R)|F.cross_entropy(x, _p, R)"
+    "|F.cross_entropy(x, _p, _w, label_smoothing=0.3, R)|F.cross_entropy(x[0], i[1], R)"
+    "|F.cross_entropy(a, _k, _w, R)|F.cross_entropy(a, _k, label_smoothing=0.1, R)"
+    "|F.cross_entropy(b, _m, R)|F.cross_entropy(a, _q, R)|F.cross_entropy(x[0], _p[0], R)"
+    "|F.nll_loss(x, i, R)|F.nll_loss(x, j, _w, R)|F.nll_loss(b, _m, _w, R)"
+    "|F.nll_loss(x, i, ignore_index=3, R)"
+    "|F.multi_margin_loss(x, i, R)|F.multi_margin_loss(x, i, 2, 0.7, _w, R)"
+    "|F.multi_margin_loss(x[0], i[0], R)|F.multi_margin_loss(x[0], i[:1], R)"
+    "|F.multilabel_soft_margin_loss(x, _p, R)|F.multilabel_soft_margin_loss(x, _p, _w, R)"
+    "|F.multilabel_margin_loss(x, _m.reshape(3, 4) - 1, R)"
+    "|F.multilabel_margin_loss(x[1], _m.reshape(3, 4)[0], R)"
+)
+PAIRS = {
+    "x": floats(3, 4), "y": floats(3, 4, seed=1), "p": floats(3, 4, seed=2, low=0.05, high=0.95),
+    "_w": floats(3, 4, seed=3, low=0.2, high=1.0), "v": floats(4, seed=4),
+    "_s": np.array([1.0, -1.0, 1.0]), "_t": np.sign(floats(3, 4, seed=6)),
+}  # fmt: skip
+OF_PAIRS = cases(
+    "F.mse_loss(x, y, R)|F.mse_loss(x, y, weight=_w, R)|F.mse_loss(x, v, R)|F.l1_loss(x, y, R)"
+    "|F.l1_loss(x, y, weight=_w, R)|F.smooth_l1_loss(x, y, R)|F.smooth_l1_loss(x, y, beta=0.3, R)"
+    "|F.smooth_l1_loss(x, y, beta=0., R)|F.huber_loss(x, y, R)|F.huber_loss(x, y, delta=0.4, R)"
+    "|F.huber_loss(x, y, weight=_w, R)|F.kl_div(x, p, R)|F.kl_div(x, y, log_target=True, R)"
+    "|F.binary_cross_entropy(p, _w, R)|F.binary_cross_entropy(p, _w, _w, R)"
+    "|F.binary_cross_entropy(p, _w, v.detach().abs(), R)|F.huber_loss(x, v, R)"
+    "|F.binary_cross_entropy_with_logits(x, p, R)"
+    "|F.binary_cross_entropy_with_logits(x, p, _w, R)"
+    "|F.binary_cross_entropy_with_logits(x, p, pos_weight=_w[0], R)"
+    "|F.binary_cross_entropy_with_logits(x, p, _w[:1], pos_weight=_w[0], R)"
+    "|F.poisson_nll_loss(x, p * 4, R)|F.poisson_nll_loss(p, p * 4, False, R)"
+    "|F.poisson_nll_loss(x, p * 4, full=True, R)|F.gaussian_nll_loss(x, y, p, R)"
+    "|F.gaussian_nll_loss(x, y, p, True, R)|F.gaussian_nll_loss(x, y, p[:, 0], R)"
+    "|F.gaussian_nll_loss(x, y, p[:, :1], R)|F.gaussian_nll_loss(x, y, 1.5, R)"
+    "|F.hinge_embedding_loss(x, _t, R)|F.hinge_embedding_loss(x, _t, 0.5, R)"
+    "|F.margin_ranking_loss(x[:, 0], x[:, 1], _s, R)|F.margin_ranking_loss(x, y, _t, 0.5, R)"
+    "|F.cosine_embedding_loss(x, y, _s, R)|F.cosine_embedding_loss(x, y, _s, 0.2, R)"
+    "|F.cosine_embedding_loss(x[0], y[0], _s[1], R)|F.triplet_margin_loss(x, y, p, R)"
+    "|F.triplet_margin_loss(x, y, p, 2.0, 1., swap=True, R)|F.triplet_margin_loss(x[0], y[0], p[0], R)"
+    "|F.triplet_margin_with_distance_loss(x, y, p, R)|F.soft_margin_loss(x, _t, R)"
+    "|F.triplet_margin_with_distance_loss(x, y, p, swap=True, margin=3., R)"
+    "|F.triplet_margin_with_distance_loss(x, y, p, distance_function=lambda a, b: (a - b).abs().sum(-1), R)"
+)
+PLAIN = cases(
+    "torch._C._nn.mse_loss(x, y)|torch._C._nn.l1_loss(x, y, 1)|torch._C._nn.huber_loss(x, y, 2, .5)"
+    "|torch._C._nn.smooth_l1_loss(x, y, 1, .5)|torch._C._nn.soft_margin_loss(x, _t, 1)"
+    "|torch._C._nn.binary_cross_entropy(p, _w, None, 1)|torch.kl_div(x, p)|F.linear(x, y, v[:3])"
+    "|torch.binary_cross_entropy_with_logits(x, p, None, _w, 1)|torch.kl_div(x, y, 1, log_target=True)"
+    "|torch.poisson_nll_loss(x, p, True, False, 1e-8, 1)|torch.hinge_embedding_loss(x, _t, .5, 2)"
+    "|torch.margin_ranking_loss(x, y, _t, .1, 1)|torch.cosine_embedding_loss(x, y, _s, .1, 1)"
+    "|torch.triplet_margin_loss(x, y, p, 1., 2., 1e-6, False, 1)|F.linear(x[None], y)"
+    "|F.mse_loss(x, y, False)|F.mse_loss(x, y, reduce=False)|F.l1_loss(x, y, True, True)"
+    "|torch._C._nn.linear(x, y)|F.kl_div(x, p, reduction='batchmean')|F.linear(x[0], y, v[:3])"
+    "|F.binary_cross_entropy(_w.round().requires_grad_(), p.detach().round())"
+)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("expression", [*OF_CLASSES, *OF_PAIRS])
+def test_losses(expression: str, reduction: str) -> None:
+    given = CLASSES if expression in OF_CLASSES else PAIRS
+    check(
+        expression.replace(" R)", f" reduction='{reduction}')"),
+        given,
+        "float64",
+        nodes=reduction != "none",
+    )
+
+
+@pytest.mark.parametrize("expression", [*OF_CLASSES, *OF_PAIRS])
+def test_losses_in_single_precision(expression: str) -> None:
+    given = CLASSES if expression in OF_CLASSES else PAIRS
+    check(expression.replace(", R)", ")"), given, "float32")
+
+
+@pytest.mark.parametrize("expression", PLAIN)
+def test_losses_by_number_and_by_older_words(expression: str) -> None:
+    check(expression, PAIRS, "float64")
+
+
+REFUSED_LOSSES = cases(
+    "F.cross_entropy(x,t([0,1]))|F.cross_entropy(x,t([0,1,4]))|F.cross_entropy(x[0],t([1]))"
+    "|F.cross_entropy(x,t([0,1,2]),label_smoothing=1.5)|F.cross_entropy(x,y[:2])"
+    "|F.cross_entropy(x,torch.zeros(3,4).long())|F.cross_entropy(x,y,ignore_index=2)"
+    "|F.cross_entropy(x,t([0,1,2]),torch.ones(3))|F.cross_entropy(x,y,torch.ones(3))"
+    "|F.cross_entropy(x,t([0,1,2]).int())|F.cross_entropy(x,t([0,1,2]).double())"
+    "|F.cross_entropy(x,t([0,1,2]),torch.ones(4).double())|F.cross_entropy(x,y,reduction='foo')"
+    "|F.cross_entropy(x[:,:,None],t([[0,1],[0,1],[1,2]]))|F.cross_entropy(x[0,0],t(0))"
+    "|F.nll_loss(x[0],t([1,2]))|F.nll_loss(x[:,:,None,None],t([0,1,2])[:,None])"
+    "|F.nll_loss(x,t([0,1,2])[:,None])|F.nll_loss(x,t([0,1,2]),torch.ones(5))"
+    "|F.mse_loss(x,y[:2])|F.mse_loss(x,y,weight=y[:1])|F.mse_loss(x.long(),y.long())"
+    "|F.l1_loss(x.long(),y.long())|F.l1_loss(x,y,weight=y[:1])|F.smooth_l1_loss(x,y,beta=-1.)"
+    "|F.smooth_l1_loss(x.long(),y.long())|F.huber_loss(x,y,delta=0.)|F.huber_loss(x,y,delta=-1.)"
+    "|F.huber_loss(x,y,weight=y[:1])|F.kl_div(x,y,reduction='foo')|F.binary_cross_entropy(x-9,y)"
+    "|F.binary_cross_entropy(x.sigmoid(),y[:1])|F.binary_cross_entropy(x.sigmoid(),y.long())"
+    "|F.binary_cross_entropy(x.sigmoid(),y.double())|F.soft_margin_loss(x,y[:2])"
+    "|F.binary_cross_entropy_with_logits(x,y[:1])|F.gaussian_nll_loss(x,y,-torch.ones(3,4))"
+    "|F.binary_cross_entropy_with_logits(x,y.long())|F.gaussian_nll_loss(x,y,torch.ones(2,2))"
+    "|F.gaussian_nll_loss(x,y,-2.)|F.gaussian_nll_loss(x,y,torch.ones(1))"
+    "|F.gaussian_nll_loss(x,y,y*y,reduction='z')"
+    "|F.margin_ranking_loss(x,y,t([1.,1.,1.]))|F.cosine_embedding_loss(x,y,t(1.))"
+    "|F.cosine_embedding_loss(x,y[:2],t([1.,1.,1.]))|F.cosine_embedding_loss(x,y,torch.ones(3,1))"
+    "|F.triplet_margin_loss(x,y,y[0])|F.triplet_margin_loss(x,y,y,margin=-1)"
+    "|F.triplet_margin_with_distance_loss(x,y,y,margin=-1)|F.multi_margin_loss(x,t([0,1,4]))"
+    "|F.multi_margin_loss(x,t([0,1]))|F.multi_margin_loss(x,t([0,1,2]),p=3)"
+    "|F.multi_margin_loss(x,t([0,1,2]),weight=torch.ones(3))"
+    "|F.multilabel_margin_loss(x,t([[0,1,2,3]]))|F.multilabel_margin_loss(x,t([[0,5,2,3]]*3))"
+    "|F.poisson_nll_loss(x,y,reduction='foo')|F.cosine_embedding_loss(x[0],y[0],t([1.]))"
+)
+
+
+@pytest.mark.parametrize("expression", REFUSED_LOSSES)
+def test_refused_arguments_of_losses(expression: str) -> None:
+    given = {
+        "x": lambda t: t.arange(12.0).reshape(3, 4), "y": lambda t: t.arange(12.0).reshape(3, 4) / 2,
+        "t": lambda t: t.tensor,
+    }  # fmt: skip
+    difference, expected, found = compare(expression, given)
+    assert not difference, (expression, expected, found)
+
+
+# -- distances -------------------------------------------------------------------------------------
+
+DISTANCES = cases(
+    "F.pairwise_distance(x, y)|F.pairwise_distance(x, y, 1.)|F.pairwise_distance(x, y, 3., 0.1, True)"
+    "|F.pairwise_distance(x, y[:1])|F.pairwise_distance(x[0], y[0])|torch.pairwise_distance(x, v)"
+    "|F.cosine_similarity(x, y)|F.cosine_similarity(x, y, 0)|F.cosine_similarity(x, v, -1)"
+    "|F.cosine_similarity(x * 1e-12, y)|F.normalize(x)|F.normalize(x, 1., 0)|F.normalize(x, dim=-1)"
+    "|F.normalize(x, 3.0, eps=9.)|F.normalize(x * 0, 2.0)|F.pdist(x)|F.pdist(x, 1.)|F.pdist(x, 3.)"
+    "|F.pdist(x, float('inf'))|torch.pdist(x, 2.)|torch.cdist(x, y)|torch.cdist(x, y, 1.)"
+    "|torch.cdist(x, y, 3.)|torch.cdist(x, y, float('inf'))|torch.cdist(x[:2], y)|torch.cdist(x, y, 0.)"
+    "|torch.cdist(x[None], torch.stack([x, y]))|torch.cdist(x, x)|F.normalize(x, dim=(0, 1))"
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("expression", DISTANCES)
+def test_distances(expression: str, dtype: str) -> None:
+    check(expression, PAIRS, dtype, nodes="cosine" not in expression)
+
+
+@pytest.mark.parametrize("expression", cases(
+    "F.pdist(x[0])|torch.cdist(x, x[:, :2])|F.normalize(x, dim=5)|F.cosine_similarity(x, x[:2])"
+    "|torch.cdist(x, x, p=-1)|torch.cdist(x, x[0])|F.pdist(x.long())|torch.cdist(x.long(), x)"
+    "|F.cosine_similarity(x.long(), x.long())|F.normalize(x.long())|F.pdist(x, -1.)"
+    "|F.cosine_similarity(x, x, 7)"
+))  # fmt: skip
+def test_refused_arguments_of_distances(expression: str) -> None:
+    difference, expected, found = compare(expression, {"x": lambda t: t.ones(3, 4)})
+    assert not difference, (expression, expected, found)
