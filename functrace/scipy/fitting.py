@@ -37,6 +37,10 @@ from functrace.tracing.binding import is_recording
 _inverse: Callable[[Any], Any] = np.linalg.inv
 _solve: Callable[[Any, Any], Any] = np.linalg.solve
 
+_EXACT = ("2-point", "cs")
+"""Differences that functrace's Jacobian replaces: the default, and complex steps, which are exact,
+too, but whose arguments are complex."""
+
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 
 _LOSSES: dict[str, Callable[[Any], Any]] = {
@@ -94,9 +98,8 @@ def least_squares(
     """``scipy.optimize.least_squares``: differentiable, by limits and captured values too.
 
     It minimizes the cost ``0.5 * sum(f_scale**2 * rho((r / f_scale)**2))`` of m residuals r of n
-    unknowns. It uses functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The
-    derivative is that of a minimum of the cost, so it includes the second derivatives of the
-    residuals.
+    unknowns. It uses functrace's Jacobian, unless ``jac=`` is a function or "3-point". The derivative is
+    that of a minimum of the cost, so it includes the second derivatives of the residuals.
 
     Args:
         fun: ``fun(x, *args, **kwargs)``: residuals, shape (m,) or a number, for x of shape (n,).
@@ -164,7 +167,7 @@ def least_squares(
     )
     if callable(jac):
         s.function(lambda x: jac(x, *args, **more), at)
-    elif jac == "2-point":
+    elif jac in _EXACT:
         s.function(jacfwd(residuals), at)
     if not s.traced:
         return scipys()
@@ -350,7 +353,7 @@ def curve_fit(
     """``scipy.optimize.curve_fit``: differentiable by data, weights and captured values.
 
     It fits k parameters of a model to m observations. It uses functrace's Jacobian, unless ``jac=``
-    is a function, "3-point" or "cs".
+    is a function or "3-point".
 
     Args:
         f: the model, ``f(xdata, p1, ..., pk)``: m values.
@@ -402,6 +405,8 @@ def curve_fit(
     x: Any = arrayed(data) if isinstance(data, list | tuple | float | int) else data
     y = np.reshape(_floats(ydata), (-1,))
     weights = None if sigma is None else _floats(sigma)
+    if weights is not None and weights.size == 1:
+        weights = np.reshape(weights, (-1,))  # a standard deviation, also as a matrix
     s = SolverCall(
         "scipy.optimize.curve_fit", [at, lower, upper], [method, jac, absolute_sigma, kwargs]
     )
@@ -412,7 +417,7 @@ def curve_fit(
             return difference
         if weights.ndim == 2:
             return _solve(cholesky(weights), difference)
-        return difference / weights
+        return difference / weights  # of one or m elements
 
     asked = s.function(named(f, residuals), at)
     if callable(jac):
@@ -420,7 +425,7 @@ def curve_fit(
         s.function(
             lambda p: _weighted(arrayed(slope(x, *[p[k] for k in range(count)])), weights), at
         )
-    elif jac in (None, "2-point"):
+    elif jac is None or jac in _EXACT:
         s.function(jacfwd(asked), at)
     if not s.traced:
         return scipys()
@@ -458,7 +463,8 @@ def curve_fit(
 
 
 def _weighted(
-    slope: Shaped[Any, "m k"], weights: Shaped[Any, "m"] | Shaped[Any, "m m"] | None
+    slope: Shaped[Any, "m k"],
+    weights: Shaped[Any, "1"] | Shaped[Any, "m"] | Shaped[Any, "m m"] | None,
 ) -> Shaped[Any, "m k"]:
     if weights is None:
         return slope

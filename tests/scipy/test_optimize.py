@@ -284,6 +284,54 @@ def test_other_methods_under_constraints(method: str) -> None:
     )
 
 
+SIGMAS = {
+    "none": None,
+    "number": 0.5,
+    "0-d": np.array(0.5),
+    "one element": np.array([0.5]),
+    "vector": 0.2 + LINE,
+    "matrix": 0.1 * np.eye(7) + 0.05,
+}
+JACOBIANS = {
+    "none": None,
+    "2-point": "2-point",
+    "3-point": "3-point",
+    "complex steps": "cs",
+    "function": lambda t, b, c: np.stack([np.exp(-c * t), -b * t * np.exp(-c * t)], 1),
+}
+"""Strings are for "trf" and "dogbox"; SciPy has no Jacobian for "lm" but a function."""
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.parametrize("jac", JACOBIANS)
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_curve_fit_with_each_form_of_weights_and_jacobian(
+    sigma: str, jac: str, absolute: bool
+) -> None:
+    y = 2.0 * np.exp(-0.7 * LINE) + 0.1 * np.sin(9.0 * LINE)
+    given, slope = SIGMAS[sigma], JACOBIANS[jac]
+    # SciPy's own Jacobian function fails for one number, where a vector of equal ones does not.
+    full = np.full(7, 0.5) if given is not None and np.size(given) == 1 else given
+    for method in ["trf", "dogbox"] if isinstance(slope, str) else ["lm", "trf", "dogbox"]:
+        how = {"absolute_sigma": absolute, "method": method, "ftol": 1e-13, "xtol": 1e-13}
+        expected = scipy.optimize.curve_fit(curve, LINE, y, [1.0, 1.0], full, jac=slope, **how)
+
+        def f(y: Any, given: Any = given, how: Any = how) -> Any:
+            return optimize.curve_fit(curve, LINE, y, [1.0, 1.0], given, jac=slope, **how)
+
+        for found in (ft.vjp(f, y)[0], ft.jit(f)(y)):
+            np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+            np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+        if given is None:
+            continue
+        # The derivative by sigma is that of a fit with as many numbers as observations.
+        by_sigma = ft.jacrev(lambda x, f=f: f(y, x))(np.asarray(given))
+        by_full = ft.jacrev(lambda x, f=f: f(y, x))(full)
+        for one, other in zip(by_sigma, by_full, strict=True):
+            many = other if np.shape(one) == np.shape(other) else np.sum(other, -1)
+            np.testing.assert_allclose(one.reshape(many.shape), many, rtol=1e-4, atol=1e-6)
+
+
 def test_solutions_depend_on_captured_values_and_not_on_starts() -> None:
     def f(a: Any, start: Any) -> Any:
         scale = np.sin(a)
