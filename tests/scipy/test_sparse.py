@@ -365,3 +365,25 @@ def test_methods_of_scipys_own_matrices_name_ours() -> None:
     ):
         with pytest.raises(LostGradientError, match=r"functrace\.scipy\.sparse\.csr_array"):
             ft.jit(call)(x)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("form", ["array", "matrix"])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, None])
+def test_a_matrix_of_traced_elements_has_the_dtype_of_its_argument(
+    kind: str, form: str, dtype: Any
+) -> None:
+    make = getattr(sparse, f"{kind}_{form}")
+    theirs = getattr(scipy.sparse, f"{kind}_{form}")
+    values = np.array([1.0, 2.0])
+    parts: Any = (values, ([0, 1], [0, 1]))
+
+    def ours(v: Any, *args: Any, **kwargs: Any) -> Any:
+        made = make((v, parts[1]), *args, **kwargs)
+        return made.toarray()
+
+    for args, kwargs in (((), {"shape": (2, 2), "dtype": dtype}), (((2, 2), dtype), {})):
+        expected = theirs(parts, *args, **kwargs).toarray()
+        found = ft.jit(lambda v, a=args, k=kwargs: ours(v, *a, **k))(parts[0])
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)

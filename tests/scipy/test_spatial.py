@@ -125,3 +125,19 @@ def test_under_lift() -> None:
     np.testing.assert_allclose(
         np.sum(ft.grad(ft.numpy.lift(f))(X) * direction), expected, rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["braycurtis", "canberra", "cityblock", "correlation", "euclidean", "sqeuclidean"]
+)
+@pytest.mark.parametrize("namespace", [scipy.spatial.distance, distance], ids=["scipy", "ours"])
+def test_metrics_are_passed_as_functions(name: str, namespace: Any) -> None:
+    x, y = RNG_POINTS[:3], RNG_POINTS[3:]
+    metric = getattr(namespace, name)
+    expected = scipy.spatial.distance.cdist(x, y, name)
+    np.testing.assert_allclose(ft.jit(lambda a: distance.cdist(a, y, metric))(x), expected)
+    expected = scipy.spatial.distance.pdist(x, name)
+    np.testing.assert_allclose(ft.jit(lambda a: distance.pdist(a, metric))(x), expected)
+
+
+RNG_POINTS = np.random.default_rng(5).normal(size=(7, 3))

@@ -601,10 +601,15 @@ class AcceptsTraced(_Plain):
     def __new__(cls, *args: object, **kwargs: object) -> Any:
         """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
         if args and (isinstance(args[0], Sparse) or any(map(holds_tracer, args))):
-            given: Any = (*args, kwargs.get("shape"))
-            made = _made(cls.__name__[:3], given[0], given[1])
+            given: Any = dict(zip(("arg1", "shape", "dtype"), args, strict=False)) | kwargs
+            made = _made(cls.__name__[:3], given["arg1"], given.get("shape"))
+            dtype: DTypeLike = given.get("dtype")
             return Sparse(
-                made.data, made.pattern, made.whole, made.turned, cls.__name__.endswith("matrix")
+                made.data if dtype is None else made.data.astype(dtype),
+                made.pattern,
+                made.whole,
+                made.turned,
+                cls.__name__.endswith("matrix"),
             )
         return super().__new__(cls)
 
@@ -677,7 +682,8 @@ class csr_array(AcceptsTraced, scipy.sparse.csr_array):
         args, kwargs: (data, indices, indptr): the elements in row order, shape (nz,), their
             columns, and the row offsets, shape (m + 1,); or (data, (rows, columns)); or a dense or
             a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
-            smallest that fits by default; dtype and copy count for plain elements.
+            smallest that fits by default; dtype is that of
+            the elements by default; copy counts for plain elements.
 
     Raises:
         UnsupportedFunctionError: if traced elements come in another form.
@@ -698,7 +704,8 @@ class csc_array(AcceptsTraced, scipy.sparse.csc_array):
         args, kwargs: (data, indices, indptr): the elements in column order, shape (nz,), their
             rows, and the column offsets, shape (n + 1,); or (data, (rows, columns)); or a dense or
             a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
-            smallest that fits by default; dtype and copy count for plain elements.
+            smallest that fits by default; dtype is that of
+            the elements by default; copy counts for plain elements.
 
     Raises:
         UnsupportedFunctionError: if traced elements come in another form.
@@ -718,7 +725,8 @@ class coo_array(AcceptsTraced, scipy.sparse.coo_array):
     Args:
         args, kwargs: (data, (rows, columns)): the elements, shape (nz,), and their positions; or a
             dense or a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is
-            the smallest that fits by default; dtype and copy count for plain elements.
+            the smallest that fits by default; dtype is that of
+            the elements by default; copy counts for plain elements.
 
     Raises:
         UnsupportedFunctionError: if traced elements come in another form.
@@ -781,7 +789,8 @@ class csr_matrix(AcceptsTraced, scipy.sparse.csr_matrix):
         args, kwargs: (data, indices, indptr): the elements in row order, shape (nz,), their
             columns, and the row offsets, shape (m + 1,); or (data, (rows, columns)); or a dense or
             a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
-            smallest that fits by default; dtype and copy count for plain elements.
+            smallest that fits by default; dtype is that of
+            the elements by default; copy counts for plain elements.
 
     Raises:
         UnsupportedFunctionError: if traced elements come in another form.
@@ -803,7 +812,8 @@ class csc_matrix(AcceptsTraced, scipy.sparse.csc_matrix):
         args, kwargs: (data, indices, indptr): the elements in column order, shape (nz,), their
             rows, and the column offsets, shape (n + 1,); or (data, (rows, columns)); or a dense or
             a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is the
-            smallest that fits by default; dtype and copy count for plain elements.
+            smallest that fits by default; dtype is that of
+            the elements by default; copy counts for plain elements.
 
     Raises:
         UnsupportedFunctionError: if traced elements come in another form.
@@ -824,7 +834,8 @@ class coo_matrix(AcceptsTraced, scipy.sparse.coo_matrix):
     Args:
         args, kwargs: (data, (rows, columns)): the elements, shape (nz,), and their positions; or a
             dense or a sparse matrix. Elements may be traced, positions are plain. shape=(m, n) is
-            the smallest that fits by default; dtype and copy count for plain elements.
+            the smallest that fits by default; dtype is that of
+            the elements by default; copy counts for plain elements.
 
     Raises:
         UnsupportedFunctionError: if traced elements come in another form.

@@ -149,11 +149,9 @@ def _points(x: Values | Nested, name: str) -> Any:
 def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric:
     """Return a metric along the last axis; its default parameters come from the points."""
     if callable(metric):
-        name = getattr(metric, "__name__", "")
-        own = getattr(scipy.spatial.distance, name, None)
-        if own is not metric or name not in _METRICS:
+        if _is_foreign(metric):
             return functools.partial(metric, **given)
-        metric = name
+        metric = metric.__name__
     name = _ALIASES.get(str(metric).lower(), str(metric).lower())
     if name not in _METRICS:
         raise UnsupportedFunctionError(
@@ -267,8 +265,10 @@ def pdist(
 
 
 def _is_foreign(metric: Given) -> bool:
+    """Return True for a function that is no metric of SciPy's, also as this module returns it."""
     name = getattr(metric, "__name__", "")
-    return name not in _METRICS or getattr(scipy.spatial.distance, name) is not metric
+    own = getattr(metric, "__wrapped__", metric)
+    return name not in _METRICS or getattr(scipy.spatial.distance, name) is not own
 
 
 @on_traced(scipy.spatial.distance.squareform)
