@@ -9,9 +9,9 @@ from typing import Any
 from functrace.torch.nn import functional, modules
 
 PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
-SUBMODULES = ("parameter",)
+SUBMODULES = ("init", "parallel", "parameter", "utils")
 
-__all__ = [*modules.__all__, *PARAMETERS, "functional", "modules", *SUBMODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*modules.__all__, *PARAMETERS, "DataParallel", "functional", "modules", *SUBMODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +24,8 @@ def __getattr__(name: str) -> Any:
         return globals().setdefault(name, getattr(parameter, name))
     if name in modules.__all__:
         return globals().setdefault(name, getattr(modules, name))
+    if name == "DataParallel":
+        return importlib.import_module(f"{__name__}.parallel").DataParallel
     from functrace.names import unknown_name
 
     raise unknown_name(__name__, name, __all__)

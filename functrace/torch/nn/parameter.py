@@ -14,7 +14,7 @@ from functrace.torch.tensors.copying import reduced
 from functrace.torch.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from functrace.torch.tensors.device import device as Device
+    from functrace.torch.tensors.device import DeviceLike
     from functrace.torch.tensors.dtypes import dtype as Dtype
     from functrace.torch.tensors.size import Size
 
@@ -55,7 +55,7 @@ class Parameter(Tensor, metaclass=_ParameterKind):
         if type(made) is not type(data) and type(data) is not Buffer:
             made = Tensor._make_subclass(type(data), made)
         made.requires_grad_(requires_grad)
-        made._is_param = True
+        vars(made)["_is_param"] = True
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -132,7 +132,7 @@ class UninitializedTensorMixin:
     cls_to_become: type[Any] | None = None
 
     def materialize(
-        self, shape: Any, device: Device | None = None, dtype: Dtype | None = None
+        self, shape: Any, device: DeviceLike | None = None, dtype: Dtype | None = None
     ) -> None:
         """Give the tensor a shape, in place, and make it an ordinary one.
 
@@ -185,7 +185,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(
-        cls, requires_grad: bool = True, device: Device | None = None, dtype: Dtype | None = None
+        cls,
+        requires_grad: bool = True,
+        device: DeviceLike | None = None,
+        dtype: Dtype | None = None,
     ) -> Any:
         """Make an empty one."""
         data = factories.empty(0, device=device, dtype=dtype)
@@ -219,7 +222,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls,
         requires_grad: bool = False,
-        device: Device | None = None,
+        device: DeviceLike | None = None,
         dtype: Dtype | None = None,
         persistent: bool = True,
     ) -> Any:
