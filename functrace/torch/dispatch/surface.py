@@ -19,6 +19,7 @@ from functrace.torch.functions import (
     losses,
     margins,
     methods,
+    normalization,
     picking,
     products,
     reductions,
@@ -38,7 +39,7 @@ TABLES = tuple(
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
-        losses, activations, distances, margins, scattering, copying,
+        losses, activations, distances, margins, normalization, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

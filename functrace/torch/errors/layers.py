@@ -167,3 +167,84 @@ def norm_kind(dtype: str) -> str:
 def cdist_columns(first: int, second: int) -> str:
     """Return the message for points of different dimensions."""
     return f"X1 and X2 must have the same number of columns. X1: {first} X2: {second}"
+
+
+# -- normalizations --------------------------------------------------------------------------------
+
+NO_NORMALIZED_SHAPE = (
+    "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+    "element, but got normalized_shape = []"
+)
+ONE_RUNNING_STATISTIC = "running_mean and running_var must either both be None or neither be None"
+NO_RUNNING_STATISTICS = (
+    "Expected running_mean and running_var to be defined when use_input_stats is false"
+)
+
+
+def normalized_parameter(name: str, shape: Sequence[int], sizes: Sequence[int]) -> str:
+    """Return the message for a weight or bias of another shape."""
+    return (
+        f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+        f"{list(shape)} and normalized_shape = {list(sizes)}"
+    )
+
+
+def normalized_shape(sizes: Sequence[int], shape: Sequence[int], separator: str) -> str:
+    """Return the message for an input of another shape."""
+    listed = ", ".join(str(n) for n in sizes)
+    return (
+        f"Given normalized_shape={list(sizes)}, expected input with shape [*{separator}{listed}], "
+        f"but got input of size{list(shape)}"
+    )
+
+
+def mixed_dtype(dtype: str) -> str:
+    """Return the message for parameters of another precision."""
+    return f"mixed dtype (CPU): expect parameter to have scalar type of {dtype}"
+
+
+def channel_count(name: str, channels: int, count: int) -> str:
+    """Return the message for another number of values than of channels."""
+    return f"{name} should contain {channels} elements not {count}"
+
+
+def one_value(shape: Sequence[int]) -> str:
+    """Return the message for the statistics of one value."""
+    return (
+        "Expected more than 1 value per channel when training, got input size "
+        f"torch.Size({list(shape)})"
+    )
+
+
+def one_spatial_element(shape: Sequence[int]) -> str:
+    """Return the message for the statistics of one value in instance_norm."""
+    return (
+        "Expected more than 1 spatial element when training, got input size "
+        f"torch.Size({list(shape)})"
+    )
+
+
+def group_channels(shape: Sequence[int], groups: int) -> str:
+    """Return the message for channels that do not divide into groups."""
+    return (
+        "Expected number of channels in input to be divisible by num_groups, but got input of "
+        f"shape {list(shape)} and num_groups={groups}"
+    )
+
+
+def group_dimensions(ndim: int) -> str:
+    """Return the message for a vector in group_norm."""
+    return f"Expected at least 2 dimensions for input tensor but received {ndim}"
+
+
+def channel_vector(name: str, given: Sequence[int], shape: Sequence[int]) -> str:
+    """Return the message for a weight or bias that is not one number per channel."""
+    return (
+        f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
+        f"{name} of shape {list(given)} and input of shape {list(shape)}"
+    )
+
+
+def response_dimensions(ndim: int) -> str:
+    """Return the message for the wrong number of dimensions in local_response_norm."""
+    return f"Expected 3D or higher dimensionality {' ' * 24} input (got {ndim} dimensions)"

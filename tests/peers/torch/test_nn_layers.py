@@ -359,3 +359,67 @@ def test_distances(expression: str, dtype: str) -> None:
 def test_refused_arguments_of_distances(expression: str) -> None:
     difference, expected, found = compare(expression, {"x": lambda t: t.ones(3, 4)})
     assert not difference, (expression, expected, found)
+
+
+# -- normalizations --------------------------------------------------------------------------------
+
+NORMED = {
+    "x": floats(3, 4), "w": floats(4, seed=1), "b": floats(4, seed=2), "i": floats(2, 4, 3),
+    "m": floats(2, 4, 3, 2), "u": floats(2, 4, 3, 2, seed=3), "_rm": floats(4, seed=4),
+    "_rv": floats(4, seed=5, low=0.5, high=2.0), "v": floats(3, seed=6),
+}  # fmt: skip
+NORMS = cases(
+    "F.layer_norm(x, (4,))|F.layer_norm(x, [4], w)|F.layer_norm(x, (4,), w, b, 0.1)"
+    "|F.layer_norm(x, (4,), None, b)|F.layer_norm(x, (3, 4), x)|F.layer_norm(i, (3,), v, v)"
+    "|torch.layer_norm(x, (4,), w, b)|torch.native_layer_norm(i, (4, 3), None, None, 1e-3)"
+    "|F.batch_norm(x, None, None, training=True)|F.batch_norm(x, _rm, _rv, w, b)"
+    "|F.batch_norm(x, _rm, _rv, w, b, True)|F.batch_norm(i, _rm, _rv, w, b, True, 0.3, 1e-2)"
+    "|F.batch_norm(m, _rm, _rv)|F.batch_norm(m, _rm, _rv, None, b, True, 0.0)"
+    "|F.batch_norm(m, None, None, w, None, True)|F.batch_norm(m, _rm, _rv, w, b, True, 1.0)"
+    "|torch.batch_norm(x, w, b, _rm, _rv, True, .1, 1e-5, True)"
+    "|torch.native_batch_norm(x, w, b, _rm, _rv, True, .1, 1e-5)"
+    "|torch.native_batch_norm(x, w, b, _rm, _rv, False, .1, 1e-5)"
+    "|F.group_norm(i, 2)|F.group_norm(m, 2, w, b)|F.group_norm(i, 4, w)"
+    "|torch.group_norm(i, 1)|torch.native_group_norm(m, w, b, 2, 4, 6, 2, 1e-3)"
+    "|F.instance_norm(i)|F.instance_norm(m, None, None, w, b)|F.instance_norm(m, _rm, _rv, w, b)"
+    "|F.instance_norm(m, _rm, _rv, w, b, False)|F.instance_norm(m, _rm, _rv, momentum=0.4)"
+    "|torch.instance_norm(m, w, b, None, None, True, .1, 1e-5, False)"
+    "|F.rms_norm(x, (4,))|F.rms_norm(x, (4,), w, 0.1)|F.rms_norm(m, (3, 2))|torch.rms_norm(x, [4], w)"
+    "|F.local_response_norm(i, 2)|F.local_response_norm(m, 3, 0.5, 0.6, 2.0)"
+    "|F.local_response_norm(m, 5, 1.)"
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("expression", NORMS)
+def test_normalizations(expression: str, dtype: str) -> None:
+    check(expression, NORMED, dtype)
+
+
+@pytest.mark.parametrize("expression", cases(
+    "F.layer_norm(x,(5,))|F.layer_norm(x,())|F.layer_norm(x,(4,),torch.ones(3))"
+    "|F.layer_norm(x,(4,),torch.ones(4),torch.ones(3))|F.layer_norm(x,4)"
+    "|F.layer_norm(x,(4,),torch.ones(4).double())|F.layer_norm(x.half(),(4,),torch.ones(4))"
+    "|F.layer_norm(x.long(),(4,))|F.batch_norm(x[:1],None,None,training=True)"
+    "|F.batch_norm(x,None,None)|F.batch_norm(x,torch.zeros(3),torch.ones(4))"
+    "|F.batch_norm(x,torch.zeros(4),torch.ones(3))|F.batch_norm(x,torch.zeros(4),None)"
+    "|F.batch_norm(x,torch.zeros(4),torch.ones(4),torch.ones(3))"
+    "|F.batch_norm(x,torch.zeros(4),torch.ones(4),torch.ones(4),torch.ones(3))"
+    "|F.batch_norm(x[0],torch.zeros(4),torch.ones(4),training=True)"
+    "|F.batch_norm(x,torch.zeros(4),torch.ones(4),training=True,momentum=None)"
+    "|F.batch_norm(x,None,torch.ones(4),training=True)|F.batch_norm(x.long(),None,None,training=True)"
+    "|F.batch_norm(x,torch.zeros(4).double(),torch.ones(4).double(),training=True)"
+    "|F.batch_norm(torch.zeros(0,4),None,None,training=True)"
+    "|F.batch_norm(torch.zeros(0,4),torch.zeros(4),torch.ones(4))"
+    "|F.instance_norm(x)|F.instance_norm(x[None,:,:1])|F.instance_norm(x[None],use_input_stats=False)"
+    "|F.instance_norm(x[None],torch.zeros(2),torch.ones(3))|F.instance_norm(x[None],weight=torch.ones(2))"
+    "|F.group_norm(x,3)|F.group_norm(x[0],2)|F.group_norm(x,2,torch.ones(3))|F.group_norm(x,0)"
+    "|F.group_norm(x,2,torch.ones(4),torch.ones(3))|F.group_norm(x,2,torch.ones(2,2))"
+    "|F.rms_norm(x,(5,))|F.rms_norm(x,(4,),torch.ones(3))|F.local_response_norm(x,2)"
+    "|F.rms_norm(x.half(),(4,))|F.batch_norm(x.half(),None,None,training=True)"
+))  # fmt: skip
+def test_refused_arguments_of_normalizations(expression: str) -> None:
+    difference, expected, found = compare(
+        expression, {"x": lambda t: t.arange(12.0).view(3, 4).sin()}
+    )
+    assert not difference, (expression, expected, found)

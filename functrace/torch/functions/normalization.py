@@ -1,0 +1,661 @@
+"""The rows of normalizations: ``layer_norm``, ``batch_norm``, ``group_norm`` and their relatives.
+
+Each is one op, whose results are the normalized tensor, the means and the reciprocals of the
+standard deviations; its derivative uses these.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from functrace.ops import elementwise as ew
+from functrace.ops.edges import rsqrt as core_rsqrt
+from functrace.ops.joining import concatenate
+from functrace.ops.reductions import reduce_sum
+from functrace.ops.shaping import convert
+from functrace.ops.shaping import reshape as core_reshape
+from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import no_grad
+from functrace.torch.dispatch.applying import Op, apply, recorded_gradient
+from functrace.torch.dispatch.plans import OpPlan
+from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.functions import elementwise as f
+from functrace.torch.functions import in_place, picking, reductions, shaping
+from functrace.torch.functions.activations import part
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.tensor import Operand, Tensor, Value
+from functrace.typing import Array
+
+ROWS = FunctionTable()
+Statistics = tuple[Any, Any]
+
+
+def _wide(x: Array) -> Any:
+    """Return half precision as single precision, in which PyTorch computes statistics."""
+    return convert(x, np.float32) if x.dtype == np.float16 else x
+
+
+def _centred(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any, Any, Any]:
+    """Return ``x`` less its mean; the mean, and the reciprocal of the standard deviation; and both
+    with axes of size 1.
+    """
+    kept = tuple([1 if k in axes else n for k, n in enumerate(x.shape)])
+    count = math.prod([x.shape[k] for k in axes])
+    mean = ew.div(reduce_sum(x, axes), count or math.nan)
+    wide = core_reshape(mean, kept)
+    inner = ew.sub(x, wide)
+    spread = ew.div(reduce_sum(ew.square(inner), axes), count or math.nan)
+    scale = core_rsqrt(ew.add(spread, eps))
+    return inner, mean, scale, wide, core_reshape(scale, kept)
+
+
+class NormalizingOp(Op):
+    """Op of a normalization, which saves statistics for its derivative.
+
+    PyTorch does not differentiate these results. The derivative of the derivative depends on them:
+    they are recomputed then, from the saved input.
+    """
+
+    def pull_tensors(self, plan: OpPlan, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
+        """Run the backward program on tensors; see `Op`."""
+        names = [name for name, _ in plan.derivation.saves]
+        given, *params = plan.case.params
+        if self.function is not _batch or params[0]:
+            op = _statistics(self.function)
+            absent = (False,) * len(given)
+            fresh = apply(op, (saved[names.index("input")],), (absent, *params))
+            for name, value in zip(("result1", "result2"), fresh, strict=True):
+                saved[names.index(name)] = value
+        return super().pull_tensors(plan, saved, grads)
+
+
+@functools.lru_cache(maxsize=8)
+def _statistics(function: Callable[..., Any]) -> Op:
+    return Op("StatisticsBackward0", lambda x, *params: function(x, *params)[1:], (("input", 0),))
+
+
+def _scaled(x: Any, weight: Any, bias: Any) -> Any:
+    if weight is not None:
+        x = ew.mul(x, weight)
+    return x if bias is None else ew.add(x, bias)
+
+
+def _parameters(rest: tuple[Any, ...], given: tuple[bool, ...]) -> list[Any]:
+    """Return the optional operands at the front, ``None`` for those that are not given."""
+    left = iter(rest)
+    return [_wide(next(left)) if there else None for there in given]
+
+
+def _saves(names: Sequence[str], results: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    return (
+        *[(name, k) for k, name in enumerate(names)],
+        *[(name, -2 - k) for k, name in enumerate(results)],
+    )
+
+
+def _present(names: Sequence[str], given: Sequence[bool]) -> list[str]:
+    return [name for name, there in zip(names, given, strict=True) if there]
+
+
+def _gradient_op(name: str, saved: Sequence[str]) -> Op:
+    """Return the op of the input's gradient, which depends on the statistics, too."""
+    op = recorded_gradient(
+        f"{name}BackwardBackward0", *[(x, k) for k, x in enumerate(("grad_out", *saved))]
+    )
+    return replace(op, edges=(0, 1, len(saved) - 1, len(saved)))
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+def _layer(x: Array, *rest: Any) -> Any:
+    *operands, given, shape, eps = rest
+    weight, bias = _parameters(tuple(operands), given)
+    dtype, x = x.dtype, _wide(x)
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    inner, _, _, mean, scale = _centred(x, axes, eps)
+    made = _scaled(ew.mul(inner, scale), weight, bias)
+    return tuple([r if r.dtype == dtype else convert(r, dtype) for r in (made, mean, scale)])
+
+
+def _layer_op(given: tuple[bool, bool]) -> Op:
+    names = _present(("weight", "bias"), given)
+    missing = {name: None for name in ("weight", "bias") if name not in names}
+    return NormalizingOp(
+        "NativeLayerNormBackward0",
+        _layer,
+        _saves(["input", *names], ["result1", "result2"]),
+        keeps=("input", *names, "result1", "result2"),
+        constants=(1, 2),
+        details=lambda specs, params: {"normalized_shape": params[1], **missing},
+        gradient=_gradient_op("NativeLayerNorm", ("input", *names, "mean", "rstd")),
+    )
+
+
+_LAYER = {(w, b): _layer_op((w, b)) for w in (False, True) for b in (False, True)}
+
+
+def _sizes(name: str, shape: Any, called: str = "normalized_shape") -> tuple[int, ...]:
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(errors.must_be(name, called, 1, "tuple of ints", type(shape).__name__))
+    return tuple(int(n) for n in shape)
+
+
+def _check_layer(shape: tuple[int, ...], sizes: tuple[int, ...], what: str, **given: Any) -> None:
+    if not sizes:
+        raise RuntimeError(errors.NO_NORMALIZED_SHAPE)
+    for name, x in given.items():
+        if x is not None and f.shape_of(x) != sizes:
+            raise RuntimeError(errors.normalized_parameter(name, f.shape_of(x), sizes))
+    if shape[len(shape) - len(sizes) :] != sizes or len(shape) < len(sizes):
+        raise RuntimeError(errors.normalized_shape(sizes, shape, what))
+
+
+def _check_kind(kernel: str, input: Operand, *parameters: Any) -> None:
+    """Check that the input is of floats, and parameters are too, in its precision."""
+    dtype = f.dtype_of(input)
+    if dtype.kind != "f":
+        raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
+    for x in parameters:
+        if x is not None and f.dtype_of(x) not in (dtype, *[np.float32] * (dtype == np.float16)):
+            raise RuntimeError(errors.mixed_dtype(DTYPES[dtype].printed))
+
+
+@ROWS.function("function")
+def native_layer_norm(
+    input: Operand,
+    normalized_shape: Sequence[int],
+    weight: Operand | None,
+    bias: Operand | None,
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """Return `layer_norm`, the means, and the reciprocals of the standard deviations."""
+    f.tensors_only("native_layer_norm", input=input)
+    sizes = _sizes("layer_norm", normalized_shape)
+    _check_layer(f.shape_of(input), sizes, ", ", weight=weight, bias=bias)
+    _check_kind("LayerNormKernelImpl", input, weight, bias)
+    given = weight is not None, bias is not None
+    operands = tuple([x for x in (input, weight, bias) if x is not None])
+    return apply(_LAYER[given], operands, (given, sizes, float(eps)))
+
+
+@ROWS.function("nn.functional", name="layer_norm")
+def layer_norm(
+    input: Operand,
+    normalized_shape: Sequence[int],
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    """Return the input with mean 0 and variance 1 over the last dimensions.
+
+    Args:
+        input: shape (..., *normalized_shape).
+        normalized_shape: sizes of these dimensions.
+        weight, bias: factor and summand of the result, of these sizes.
+        eps: added to the variance.
+
+    Raises:
+        RuntimeError: if shapes or dtypes do not fit.
+    """
+    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+@ROWS.function("function", name="layer_norm")
+def plain_layer_norm(
+    input: Operand,
+    normalized_shape: Sequence[int],
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-05,
+    cudnn_enable: bool = True,
+) -> Value:
+    """Return the input with mean 0 and variance 1 over the last dimensions."""
+    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+@ROWS.function("function nn.functional")
+def rms_norm(
+    input: Operand,
+    normalized_shape: Sequence[int],
+    weight: Operand | None = None,
+    eps: float | None = None,
+) -> Value:
+    """Return the input divided by its root mean square over the last dimensions.
+
+    Args:
+        input: shape (..., *normalized_shape).
+        normalized_shape: sizes of these dimensions.
+        weight: factor of the result, of these sizes.
+        eps: added to the mean square; by default the precision of the dtype.
+    """
+    f.tensors_only("rms_norm", input=input)
+    sizes = _sizes("rms_norm", normalized_shape)
+    shape, dtype = f.shape_of(input), f.dtype_of(input)
+    _check_layer(shape, sizes, "", weight=weight)
+    _check_kind("rms_norm", input)
+    wide = f.to(input, np.dtype(np.float32)) if dtype == np.float16 else input
+    dims = tuple(range(len(shape) - len(sizes), len(shape)))
+    least = float(np.finfo(f.dtype_of(wide)).eps) if eps is None else eps
+    mean = reductions.mean(f.square(wide), dims, keepdim=True)
+    found = f.mul(wide, f.rsqrt(f.add(mean, least)))
+    if weight is not None:
+        found = f.mul(found, weight)
+    return f.to(found, dtype)
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+def _channels(x: Any, values: Any) -> Any:
+    """Return one value per channel in a shape that broadcasts against the tensor."""
+    return core_reshape(values, (1, x.shape[1], *(1,) * (x.ndim - 2)))
+
+
+def _batch(x: Array, *rest: Any) -> Any:
+    *operands, given, training, eps = rest
+    weight, bias, mean, var = _parameters(tuple(operands), given)
+    dtype, x = x.dtype, _wide(x)
+    weight, bias = (None if p is None else _channels(x, p) for p in (weight, bias))
+    if training:
+        axes = tuple(k for k in range(x.ndim) if k != 1)
+        inner, *found, _, scale = _centred(x, axes, eps)
+    else:
+        inner = ew.sub(x, _channels(x, mean))
+        scale = _channels(x, core_rsqrt(ew.add(var, eps)))
+        empty = np.zeros(0, x.dtype)
+        found = [empty, empty.copy()]
+    made = _scaled(ew.mul(inner, scale), weight, bias)
+    return (made if made.dtype == dtype else convert(made, dtype), *found)
+
+
+def _batch_op(given: tuple[bool, ...]) -> Op:
+    names = ("weight", "bias", "running_mean", "running_var")
+    there = _present(names, given)
+    shown = [name for name in there if name != "bias"]
+    missing = {name: None for name in names if name not in there and name != "bias"}
+    saves = [(name, k) for k, name in enumerate(("input", *there)) if name != "bias"]
+    return NormalizingOp(
+        "NativeBatchNormBackward0",
+        _batch,
+        (*saves, ("result1", -2), ("result2", -3)),
+        edges=tuple(range(1 + given[0] + given[1])),
+        keeps=("input", *shown, "result1", "result2"),
+        constants=(1, 2),
+        details=lambda specs, params: {"training": params[1], "eps": params[2], **missing},
+        gradient=_gradient_op("NativeBatchNorm", ("input", *shown, "save_mean", "save_invstd")),
+    )
+
+
+_BATCH: dict[tuple[bool, ...], Op] = {}
+
+
+def _apply_batch(
+    input: Operand, parameters: tuple[Any, ...], training: bool, eps: float
+) -> tuple[Any, Any, Any]:
+    given = tuple([x is not None for x in parameters])
+    if training:  # the running statistics are no operands
+        parameters, given = (*parameters[:2], None, None), (*given[:2], False, False)
+    op = _BATCH.get(given)
+    if op is None:
+        op = _BATCH[given] = _batch_op(given)
+    operands = (input, *[x for x in parameters if x is not None])
+    return apply(op, operands, (given, training, eps))
+
+
+@ROWS.function("function")
+def native_batch_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """Return `batch_norm`, the means, and the reciprocals of the standard deviations; both empty
+    outside of training.
+    """
+    f.tensors_only("batch_norm", input=input)
+    if not isinstance(momentum, (int, float)):
+        kind = errors.kind_of(momentum)
+        raise TypeError(errors.must_be("batch_norm", "momentum", 6, "float", kind))
+    shape = f.shape_of(input)
+    channels = shape[1] if len(shape) > 1 else 0
+    for name, x in (("running_mean", running_mean), ("running_var", running_var)):
+        if x is None and not training:
+            raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError(errors.ONE_RUNNING_STATISTIC)
+    named = {
+        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
+    }  # fmt: skip
+    for name, x in named.items():
+        if x is not None and math.prod(f.shape_of(x)) != channels:
+            raise RuntimeError(errors.channel_count(name, channels, math.prod(f.shape_of(x))))
+    _check_kind("batch_norm", input, *named.values())
+    found = _apply_batch(
+        input, (weight, bias, running_mean, running_var), bool(training), float(eps)
+    )
+    if training and running_mean is not None and math.prod(shape):
+        _update(input, running_mean, running_var, float(momentum))
+    return found
+
+
+def _update(input: Operand, mean: Any, var: Any, momentum: float) -> None:
+    """Move the running statistics towards those of the batch, in place."""
+    shape = f.shape_of(input)
+    axes = tuple(k for k in range(len(shape)) if k != 1)
+    count = math.prod(shape) // shape[1]
+    with no_grad():
+        wide = input.detach() if isinstance(input, Tensor) else input
+        now = reductions.mean(wide, axes)
+        kept = tuple([-1 if k == 1 else 1 for k in range(len(shape))])
+        inner = f.square(f.sub(wide, shaping.reshape(now, kept)))
+        spread = (
+            f.div(reductions.sum(inner, axes), count - 1) if count > 1 else f.mul(now, math.nan)
+        )
+        for running, found in ((mean, now), (var, spread)):
+            moved = f.add(f.mul(running, 1 - momentum), f.mul(found, momentum))
+            in_place.copy_(running, moved)
+
+
+@ROWS.function("nn.functional", name="batch_norm")
+def batch_norm(
+    input: Operand,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel.
+
+    Args:
+        input: shape (N, C, ...).
+        running_mean, running_var: shape (C,): the statistics to use outside of training; in
+            training, they are moved in place towards those of the batch.
+        weight, bias: factor and summand per channel.
+        training: True to use the statistics of the batch.
+        momentum: share of the batch in the running statistics.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: for one value per channel in training.
+        RuntimeError: if shapes or dtypes do not fit.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.tensor([[1.0], [3.0]])
+        >>> torch.nn.functional.batch_norm(x, None, None, training=True, eps=0.0)
+        tensor([[-1.],
+                [ 1.]])
+    """
+    if training:
+        _check_batch_size(f.shape_of(input))
+    return plain_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps, True
+    )
+
+
+def _check_batch_size(shape: Sequence[int]) -> None:
+    if math.prod([shape[0], *shape[2:]]) == 1:
+        raise ValueError(errors.one_value(shape))
+
+
+@ROWS.function("function", name="batch_norm")
+def plain_batch_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel; see ``nn.functional``."""
+    return native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+@ROWS.function("nn.functional", name="instance_norm")
+def instance_norm(
+    input: Operand,
+    running_mean: Operand | None = None,
+    running_var: Operand | None = None,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel of each example.
+
+    Args:
+        input: shape (N, C, ...).
+        running_mean, running_var, weight, bias, momentum, eps: as of `batch_norm`.
+        use_input_stats: True to use the statistics of the input.
+    """
+    if use_input_stats:
+        shape = f.shape_of(input)
+        if math.prod(shape[2:]) == 1:
+            raise ValueError(errors.one_spatial_element(shape))
+    return plain_instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
+    )
+
+
+@ROWS.function("function", name="instance_norm")
+def plain_instance_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel of each example."""
+    f.tensors_only("instance_norm", input=input)
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError(errors.NO_RUNNING_STATISTICS)
+    shape = f.shape_of(input)
+    examples, channels = shape[:2]
+    named = {
+        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
+    }  # fmt: skip
+    for name, x in named.items():
+        if x is not None and math.prod(f.shape_of(x)) != channels:
+            raise RuntimeError(errors.channel_count(name, channels, math.prod(f.shape_of(x))))
+    repeated = {
+        name: None if x is None else picking.repeat(x, examples) for name, x in named.items()
+    }
+    joined = shaping.view(shaping.contiguous(input), (1, examples * channels, *shape[2:]))
+    found = native_batch_norm(
+        joined, repeated["weight"], repeated["bias"], repeated["running_mean"],
+        repeated["running_var"], use_input_stats, momentum, eps,
+    )[0]  # fmt: skip
+    if use_input_stats:
+        with no_grad():
+            for name in ("running_mean", "running_var"):
+                running: Any = named[name]
+                if running is not None:
+                    moved = shaping.view(repeated[name], (examples, channels))  # type: ignore[arg-type]
+                    in_place.copy_(running, reductions.mean(moved, 0))
+    return shaping.view(found, shape)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def _groups(x: Array, *rest: Any) -> Any:
+    *operands, given, groups, eps = rest
+    weight, bias = _parameters(tuple(operands), given)
+    dtype, shape, x = x.dtype, x.shape, _wide(x)
+    rows = core_reshape(x, (shape[0], groups, math.prod(shape[1:]) // groups))
+    inner, *flat, _, scale = _centred(rows, (2,), eps)
+    whole = core_reshape(ew.mul(inner, scale), shape)
+    weight, bias = (None if p is None else _channels(whole, p) for p in (weight, bias))
+    made = _scaled(whole, weight, bias)
+    return tuple([r if r.dtype == dtype else convert(r, dtype) for r in (made, *flat)])
+
+
+def _group_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
+    n, channels, *rest = specs[0].shape
+    return {
+        "N": n, "C": channels, "HxW": math.prod(rest), "group": params[1], "eps": params[2],
+    } | ({} if params[0][0] else {"weight": None})  # fmt: skip
+
+
+def _group_op(given: tuple[bool, bool]) -> Op:
+    there = _present(("weight", "bias"), given)
+    saves = [(name, k) for k, name in enumerate(("input", *there)) if name != "bias"]
+    return Op(
+        "NativeGroupNormBackward0",
+        _groups,
+        (*saves, ("result1", -2), ("result2", -3)),
+        keeps=(*[name for name, _ in saves], "result1", "result2"),
+        details=_group_details,
+    )
+
+
+_GROUPS = {(w, b): _group_op((w, b)) for w in (False, True) for b in (False, True)}
+
+
+@ROWS.function("function")
+def native_group_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """Return `group_norm`, the means, and the reciprocals of the standard deviations.
+
+    Args:
+        N, C, HxW: numbers of examples, channels, and elements of each channel.
+        group: number of groups.
+    """
+    f.tensors_only("native_group_norm", input=input)
+    shape = f.shape_of(input)
+    if C % group:
+        raise RuntimeError(errors.group_channels(shape, group))
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is not None and f.shape_of(x) != (C,):
+            stands = f.shape_of(x) if name == "weight" or weight is None else f.shape_of(weight)
+            raise RuntimeError(errors.channel_vector(name, stands, shape))
+    _check_kind("GroupNormKernelImpl", input, weight, bias)
+    given = weight is not None, bias is not None
+    operands = tuple([x for x in (input, weight, bias) if x is not None])
+    return apply(_GROUPS[given], operands, (given, group, float(eps)))
+
+
+@ROWS.function("nn.functional", name="group_norm")
+def group_norm(
+    input: Operand,
+    num_groups: int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each group of channels of each example.
+
+    Args:
+        input: shape (N, C, ...).
+        num_groups: number of groups, which divides C.
+        weight, bias: factor and summand per channel.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: for one value per group.
+        RuntimeError: if shapes or dtypes do not fit.
+    """
+    shape = f.shape_of(input)
+    if len(shape) < 2:
+        raise RuntimeError(errors.group_dimensions(len(shape)))
+    merged = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
+    _check_batch_size(merged)
+    return plain_group_norm(input, num_groups, weight, bias, eps)
+
+
+@ROWS.function("function", name="group_norm")
+def plain_group_norm(
+    input: Operand,
+    num_groups: int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each group of channels of each example."""
+    shape = f.shape_of(input)
+    if num_groups <= 0:
+        raise RuntimeError(f"num groups should be greater than 0, got {num_groups}")
+    sizes = shape[0], shape[1], math.prod(shape[2:])
+    return native_group_norm(input, weight, bias, *sizes, num_groups, eps)[0]
+
+
+# -- neighbours ------------------------------------------------------------------------------------
+
+
+def _neighbour_mean(x: Array, size: int) -> Any:
+    """Return the mean of ``size`` neighbouring channels; those outside count as 0."""
+    before, after = size // 2, (size - 1) // 2
+    shape = x.shape
+    padded = concatenate(
+        [
+            np.zeros((shape[0], before, *shape[2:]), x.dtype), x,
+            np.zeros((shape[0], after, *shape[2:]), x.dtype),
+        ],
+        1,
+    )  # fmt: skip
+    found = part(padded, 1, 0, shape[1])
+    for k in range(1, size):
+        found = ew.add(found, part(padded, 1, k, k + shape[1]))
+    return ew.div(found, size)
+
+
+NEIGHBOURS = Op("SqueezeBackward1", _neighbour_mean)
+
+
+@ROWS.function("nn.functional")
+def local_response_norm(
+    input: Operand, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Value:
+    """Return ``input / (k + alpha * m) ** beta`` for the mean square ``m`` of neighbouring
+    channels.
+
+    Args:
+        input: shape (N, C, ...).
+        size: number of neighbours.
+
+    Raises:
+        ValueError: for less than three dimensions.
+    """
+    f.tensors_only("local_response_norm", input=input)
+    shape = f.shape_of(input)
+    if len(shape) < 3:
+        raise ValueError(errors.response_dimensions(len(shape)))
+    if not math.prod(shape):
+        return input  # type: ignore[return-value]
+    means = apply(NEIGHBOURS, (f.mul(input, input),), (size,))
+    return f.div(input, f.pow(f.add(f.mul(means, alpha), k), beta))
