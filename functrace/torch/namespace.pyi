@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
+from functrace.torch.functions.convolution import Sizes
 from functrace.torch.functions.elementwise import Dtype
 from functrace.torch.functions.factories import DeviceLike, Layout
 from functrace.torch.functions.reductions import Dims
@@ -16,6 +17,10 @@ from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
 __all__ = [
+    "_dirichlet_grad",
+    "_sample_dirichlet",
+    "_standard_gamma",
+    "_standard_gamma_grad",
     "abs",
     "absolute",
     "acos",
@@ -50,8 +55,10 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "batch_norm",
     "bernoulli",
     "binary_cross_entropy_with_logits",
+    "binomial",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -78,6 +85,15 @@ __all__ = [
     "complex128",
     "complex64",
     "conj",
+    "constant_pad_nd",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "convolution",
     "cos",
     "cosh",
     "cosine_embedding_loss",
@@ -126,6 +142,7 @@ __all__ = [
     "get_rng_state",
     "greater",
     "greater_equal",
+    "group_norm",
     "gt",
     "half",
     "hardshrink",
@@ -138,6 +155,7 @@ __all__ = [
     "index_reduce",
     "index_select",
     "initial_seed",
+    "instance_norm",
     "int",
     "int16",
     "int32",
@@ -154,6 +172,7 @@ __all__ = [
     "isinf",
     "isnan",
     "kl_div",
+    "layer_norm",
     "le",
     "lerp",
     "less",
@@ -195,6 +214,9 @@ __all__ = [
     "nanmedian",
     "nansum",
     "narrow",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
     "ne",
     "neg",
     "negative",
@@ -209,6 +231,7 @@ __all__ = [
     "pairwise_distance",
     "pdist",
     "permute",
+    "poisson",
     "poisson_nll_loss",
     "positive",
     "pow",
@@ -233,6 +256,7 @@ __all__ = [
     "resolve_conj",
     "resolve_neg",
     "result_type",
+    "rms_norm",
     "roll",
     "round",
     "rrelu",
@@ -327,6 +351,18 @@ float: dtype
 double: dtype
 cfloat: dtype
 cdouble: dtype
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """Return the derivative of an element of a point of Dirichlet's distribution by its concentration, over one less the element."""
+
+def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+    """Return points of a simplex, of Dirichlet's distribution."""
+
+def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+    """Return gamma numbers of scale 1, differentiable in the shape parameter."""
+
+def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
+    """Return the derivative of gamma numbers by their shape parameter."""
 
 def abs(input: Operand, *, out: Any = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
@@ -464,6 +500,19 @@ def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value
 def atanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
+def batch_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    training: builtins.bool,
+    momentum: builtins.float,
+    eps: builtins.float,
+    cudnn_enabled: builtins.bool,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel; see ``nn.functional``."""
+
 def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
@@ -475,6 +524,9 @@ def binary_cross_entropy_with_logits(
     reduction: builtins.int = 0,
 ) -> Value:
     """Return the cross-entropy of logits; see ``nn.functional``."""
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Return numbers of successes."""
 
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bitwise and."""
@@ -543,6 +595,94 @@ def complex(real: Operand, imag: Operand, *, out: Any = None) -> Value:
 
 def conj(input: Operand) -> Value:
     """Return the conjugate, a view; a real tensor is returned itself."""
+
+def constant_pad_nd(input: Operand, pad: Sequence[builtins.int], value: builtins.float = 0) -> Value:
+    """Return the tensor with elements of one value around it."""
+
+def conv1d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | builtins.str = 0,
+    dilation: Sizes = 1,
+    groups: builtins.int = 1,
+) -> Value:
+    """Return the convolution of images with filters, over 1 axes."""
+
+def conv2d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | builtins.str = 0,
+    dilation: Sizes = 1,
+    groups: builtins.int = 1,
+) -> Value:
+    """Return the convolution of images with filters, over 2 axes."""
+
+def conv3d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | builtins.str = 0,
+    dilation: Sizes = 1,
+    groups: builtins.int = 1,
+) -> Value:
+    """Return the convolution of images with filters, over 3 axes."""
+
+def conv_tbc(input: Operand, weight: Operand, bias: Operand, pad: builtins.int = 0) -> Value:
+    """Return the convolution along the first axis."""
+
+def conv_transpose1d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: builtins.int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """Return the transposed convolution over 1 axes."""
+
+def conv_transpose2d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: builtins.int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """Return the transposed convolution over 2 axes."""
+
+def conv_transpose3d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: builtins.int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """Return the transposed convolution over 3 axes."""
+
+def convolution(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: builtins.bool,
+    output_padding: Sizes,
+    groups: builtins.int,
+) -> Value:
+    """Return the convolution (or the transposed one) of batched images of any rank."""
 
 def cos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the cosine of each element."""
@@ -730,6 +870,16 @@ def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Val
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at least ``other``."""
 
+def group_norm(
+    input: Operand,
+    num_groups: builtins.int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: builtins.float = 1e-05,
+    cudnn_enabled: builtins.bool = True,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each group of channels of each example."""
+
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is greater than ``other``."""
 
@@ -773,6 +923,19 @@ def index_select(input: Operand, dim: builtins.int, index: Operand, *, out: Any 
 def initial_seed() -> builtins.int:
     """Return the current seed."""
 
+def instance_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    use_input_stats: builtins.bool,
+    momentum: builtins.float,
+    eps: builtins.float,
+    cudnn_enabled: builtins.bool,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel of each example."""
+
 def is_complex(input: Operand) -> builtins.bool:
     """Return True if the elements are complex."""
 
@@ -811,6 +974,16 @@ def isnan(input: Operand) -> Value:
 
 def kl_div(input: Operand, target: Operand, reduction: builtins.int = 0, *, log_target: builtins.bool = False) -> Value:
     """Return terms of the Kullback-Leibler divergence; see ``nn.functional.kl_div``."""
+
+def layer_norm(
+    input: Operand,
+    normalized_shape: Sequence[builtins.int],
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: builtins.float = 1e-05,
+    cudnn_enable: builtins.bool = True,
+) -> Value:
+    """Return the input with mean 0 and variance 1 over the last dimensions."""
 
 def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at most ``other``."""
@@ -945,7 +1118,12 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input * other``."""
 
 def multinomial(
-    input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None
+    input: Tensor,
+    num_samples: builtins.int,
+    replacement: builtins.bool = False,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return positions drawn with the weights that the tensor holds."""
 
@@ -963,6 +1141,39 @@ def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, 
 
 def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: builtins.int) -> Value:
     """Return a view of ``length`` slices along a dimension."""
+
+def native_batch_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    training: builtins.bool,
+    momentum: builtins.float,
+    eps: builtins.float,
+) -> builtins.tuple[Any, Any, Any]:
+    """Return `batch_norm`, the means, and the reciprocals of the standard deviations; both empty outside of training."""
+
+def native_group_norm(
+    input: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    N: builtins.int,
+    C: builtins.int,
+    HxW: builtins.int,
+    group: builtins.int,
+    eps: builtins.float,
+) -> builtins.tuple[Any, Any, Any]:
+    """Return `group_norm`, the means, and the reciprocals of the standard deviations."""
+
+def native_layer_norm(
+    input: Operand,
+    normalized_shape: Sequence[builtins.int],
+    weight: Operand | None,
+    bias: Operand | None,
+    eps: builtins.float,
+) -> builtins.tuple[Any, Any, Any]:
+    """Return `layer_norm`, the means, and the reciprocals of the standard deviations."""
 
 def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is different from ``other``."""
@@ -987,8 +1198,20 @@ def norm(
 ) -> Value:
     """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
-def normal(mean: Any, std: Any = 1.0, size: Sequence[builtins.int] | None = None, *, generator: Any = None) -> Tensor:
-    """Return normal numbers: with these means and deviations, or of these sizes."""
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: builtins.int | Sequence[builtins.int] | None = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: DtypeLike | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return normal numbers."""
 
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is different from ``other``."""
@@ -1032,6 +1255,9 @@ def pdist(input: Operand, p: builtins.float = 2) -> Value:
 
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Return Poisson numbers with the rates that the tensor holds."""
 
 def poisson_nll_loss(
     input: Operand,
@@ -1192,6 +1418,14 @@ def resolve_neg(input: Operand) -> Value:
 
 def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
     """Return the dtype that two operands promote to."""
+
+def rms_norm(
+    input: Operand,
+    normalized_shape: Sequence[builtins.int],
+    weight: Operand | None = None,
+    eps: builtins.float | None = None,
+) -> Value:
+    """Return the input divided by its root mean square over the last dimensions."""
 
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     """Return the tensor with its elements shifted cyclically along dimensions."""
@@ -2354,7 +2588,14 @@ class Methods:
     def mul_(self, other: Operand) -> Tensor:
         """`mul`, in place."""
 
-    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None) -> Tensor:
+    def multinomial(
+        self,
+        num_samples: builtins.int,
+        replacement: builtins.bool = False,
+        *,
+        generator: Any = None,
+        out: Tensor | None = None,
+    ) -> Tensor:
         """Return positions drawn with the weights that the tensor holds."""
 
     def multiply(self, other: Operand) -> Tensor:

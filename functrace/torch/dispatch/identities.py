@@ -197,6 +197,10 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "RandomBackward2": ("random", _drawn),
     "BernoulliBackward1": ("bernoulli.Tensor", lambda x, p, drawn: (x, p)),
     "BernoulliBackward2": ("bernoulli.float", _drawn),
+    "bernoulli.p": ("bernoulli.p", _drawn),
+    "PoissonBackward0": ("poisson", _drawn), "binomial": ("binomial", lambda n, p, drawn: (n, p)),
+    "StandardGammaBackward0": ("_standard_gamma", _drawn),
+    "_sample_dirichlet": ("_sample_dirichlet", _drawn),
 }  # fmt: skip
 """Overload by node name, with a function from operands and parameters to arguments (a trailing
 dict: keyword arguments).
@@ -260,7 +264,7 @@ def identity(
             return _PRODUCTS.get(tuple([x._array.ndim for x in operands]), ""), None
         named = by_primitive().get(op.primitive)
         return ("", None) if named is None else identity(named, operands, ())
-    known = None if op.called else IDENTITIES.get(op.node)
+    known = IDENTITIES.get(op.called or op.node)
     if known is not None:
         name, arguments = known
         return (name if isinstance(name, str) else name(*operands, *params)), arguments

@@ -288,7 +288,7 @@ def name_in_c(dtype: Any) -> str:
 
 def integer_out_of_bounds(bound: str, dtype: Any) -> str:
     """Return the message for a bound of random integers that the dtype does not hold."""
-    return f"{bound} is out of bounds for {name_in_c(dtype).removesuffix(' int')}"
+    return f"{bound} is out of bounds for {name_in_c(dtype)}"
 
 
 def integer_loses_digits(bound: str, dtype: Any, digits: int) -> str:

@@ -835,13 +835,14 @@ def _raw(x: Operand) -> Any:
 _KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
-def _without_derivative(op: Op, name: str) -> Op:
+def without_derivative(op: Op, name: str) -> Op:
     """Make the node of an op raise when a gradient reaches it."""
 
     def run(self: Any, grads: Any) -> Any:
         raise RuntimeError(errors.no_derivative(name))
 
-    op.node_class = type(op.node, (op.node_class,), {"run": run})
+    methods = {"run": run, "name": lambda self: f"torch::autograd::{op.node}"}
+    op.node_class = type(op.node, (op.node_class,), methods)
     return op
 
 
@@ -851,7 +852,7 @@ def _divisions(
     """Add a function that raises if integers are divided by 0."""
     promote = arithmetic.checked(for_kinds("uif", kernel))
     if name == "floor_divide":
-        of_tensors = _without_derivative(
+        of_tensors = without_derivative(
             Op("NotImplemented", computes, promote=promote, called=name), name
         )
         of_numbers = (of_tensors, of_tensors)
@@ -861,7 +862,7 @@ def _divisions(
         reflected = Op("NotImplemented", computes, BOTH, promote, edges=(1,), called=name)
         of_numbers = (
             Op(f"{node}Backward0", computes, (), promote, edges=(0,)),
-            _without_derivative(reflected, name),
+            without_derivative(reflected, name),
         )
 
     def make(run: Run) -> Callable[..., Value]:

@@ -24,13 +24,17 @@ def digits_of(kind: np.dtype[Any]) -> int:
     return np.finfo(kind).nmant + 1
 
 
-def check_integers(low: int, high: int, kind: np.dtype[Any]) -> None:
-    """Check the bounds of random integers.
+def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
+    """Check the bounds of random integers, and return them as a floating dtype allows.
 
     Args:
         low: the least.
         high: one more than the greatest.
         kind: dtype of the result.
+
+    Returns:
+        the bounds; those that a floating dtype would round outwards are moved inwards, as in
+        PyTorch.
 
     Raises:
         RuntimeError: for complex numbers, if there is no integer between the bounds, and if the
@@ -57,6 +61,21 @@ def check_integers(low: int, high: int, kind: np.dtype[Any]) -> None:
         for bound, value in (("from", low), ("to - 1", high - 1)):
             if abs(value) > 1 << digits:
                 warn_once(errors.integer_loses_digits(bound, kind, digits))
+        low, high = _inwards(low, 1, kind, digits), _inwards(high, -1, kind, digits)
+        if low >= high:
+            raise RuntimeError(
+                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but "
+                f"got from={low} >= to={high}"
+            )
+    return low, high
+
+
+def _inwards(bound: int, step: int, kind: np.dtype[Any], digits: int) -> int:
+    beside = int(kind.type(bound + step))
+    if beside < bound if step == 1 else beside >= bound:
+        size = max(abs(bound + step).bit_length() - 1, 0)
+        return beside + step * (1 << (size - digits + 1))
+    return bound
 
 
 def check_uniform(low: float, high: float, kind: np.dtype[Any]) -> None:

@@ -21,7 +21,7 @@ from functrace.torch.functions.factories import (
     in_layout_of,
     shape_from,
 )
-from functrace.torch.random.bounds import check_integers
+from functrace.torch.random.bounds import integer_bounds
 from functrace.torch.random.generator import engine_of
 from functrace.torch.random.numbers import integers, normals, permutation, placed, uniforms
 from functrace.torch.tensors.dtypes import DTYPES
@@ -63,7 +63,7 @@ def _normal(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Ar
 def _integers(
     name: str, options: Options, low: int, high: int, kind: np.dtype[Any], like: Array
 ) -> Array:
-    check_integers(low, high, kind)
+    low, high = integer_bounds(low, high, kind)
     engine = engine_of(name, options.generator)
     return placed(integers(engine, like.size, low, high - low, kind), like)
 
@@ -75,12 +75,14 @@ def _limits(name: str, bounds: Sequence[Any], low: Any, high: Any) -> tuple[int,
         TypeError: if there are more or fewer, or one is no integer.
         ValueError: if one is too large.
     """
-    given = [*bounds, *([] if high is None else [high])]
+    given: list[Any] = [*bounds, *([] if high is None else [high])]
+    if len(given) == 1 and isinstance(given[0], (float, bool)) and name == "randint":
+        raise TypeError(errors.must_be(name, "high", 0, "int", type(given[0]).__name__))
     if len(given) == 1:
         given.insert(0, low)
     if len(given) != 2 or any(isinstance(x, (float, bool)) for x in given):
         raise TypeError(errors.invalid_combination(name, [*bounds]))
-    first, last = operator.index(given[0]), operator.index(given[1])
+    first, last = map(operator.index, given)
     if not -(2**63) <= first < 2**63 or not -(2**63) <= last < 2**63:
         raise ValueError("Overflow when unpacking long long")
     return first, last

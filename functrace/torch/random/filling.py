@@ -17,7 +17,7 @@ from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.random import numbers
-from functrace.torch.random.bounds import check_integers, check_uniform, digits_of
+from functrace.torch.random.bounds import check_uniform, digits_of, integer_bounds
 from functrace.torch.random.engine import Engine
 from functrace.torch.random.generator import engine_of
 from functrace.torch.tensors.tensor import Tensor, wrap
@@ -89,9 +89,19 @@ def _from(name: str, given: float, named: Mapping[str, Any]) -> Any:
     return named.get("from", given)
 
 
-def _check_kernel(self: Tensor, kernel: str, kinds: str) -> None:
-    if self._array.dtype.kind in kinds:
-        raise NotImplementedError(errors.no_kernel(kernel).format(self.dtype.printed))
+def check_kernel(x: Tensor, kernel: str, kinds: str) -> None:
+    """Check that PyTorch's kernel accepts the dtype of a tensor.
+
+    Args:
+        x: the tensor.
+        kernel: name of the kernel.
+        kinds: NumPy's kinds of dtypes that it refuses.
+
+    Raises:
+        NotImplementedError: if it does not.
+    """
+    if x._array.dtype.kind in kinds:
+        raise NotImplementedError(errors.no_kernel(kernel).format(x.dtype.printed))
 
 
 def _check_continuous(self: Tensor, name: str, printed: str) -> None:
@@ -109,7 +119,7 @@ def uniform_(
     """Overwrite with numbers uniform in ``[from, to)``."""
     low = number("uniform_", "from", 0, _from("uniform_", from_, named))
     high = number("uniform_", "to", 1, to)
-    _check_kernel(self, "check_uniform_bounds", "biu")
+    check_kernel(self, "check_uniform_bounds", "biu")
     check_uniform(low, high, self._array.dtype)
     draw = lambda engine, count, kind: numbers.uniforms(engine, count, kind, low, high)  # noqa: E731
     return _fill("uniform_", _FILLS["Uniform"], generator, draw, self, low, high)
@@ -121,7 +131,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     center, scale = number("normal_", "mean", 0, mean), number("normal_", "std", 1, std)
     if scale < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {scale:g}")
-    _check_kernel(self, "normal_kernel_cpu", "biu")
+    check_kernel(self, "normal_kernel_cpu", "biu")
     is_contiguous = memory_of(self).flags.c_contiguous
     draw = lambda engine, count, kind: numbers.normals(  # noqa: E731
         engine, count, kind, center, scale, is_contiguous=is_contiguous
@@ -148,7 +158,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     if not 0 < chance < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={chance:g}")
     if memory_of(self).size:
-        _check_kernel(self, "geometric_cpu", "bc")
+        check_kernel(self, "geometric_cpu", "bc")
 
     def draw(engine: Engine, count: int, kind: np.dtype[Any]) -> Array:
         drawn = numbers.geometrics(engine, count, chance)
@@ -179,7 +189,7 @@ def log_normal_(
     if not scale > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={scale:g}")
     if memory_of(self).size:
-        _check_kernel(self, "log_normal_cpu", "biuc")
+        check_kernel(self, "log_normal_cpu", "biuc")
     draw = lambda engine, count, kind: numbers.log_normals(engine, count, center, scale)  # noqa: E731
     return _fill("log_normal_", _FILLS["LogNormal"], generator, draw, self, center, scale)
 
@@ -206,46 +216,56 @@ def random_(
         raise TypeError(errors.invalid_combination("random_", given))
     kind = self._array.dtype
     if not given:
-        _check_kernel(self, "random_kernel_cpu", "c")
+        check_kernel(self, "random_kernel_cpu", "c")
         draw: Any = lambda engine, count, kind: numbers.all_integers(  # noqa: E731
             engine, count, kind, digits_of(kind)
         )
         return _fill("random_", _RANDOM[0], generator, draw, self)
     low, high = given if len(given) == 2 else (0, given[0])
-    span = _span(int(low), None if is_open else int(high), kind)
-    draw = lambda engine, count, kind: numbers.integers(engine, count, int(low), span, kind)  # noqa: E731
+    first, span = _span(int(low), None if is_open else int(high), kind)
+    draw = lambda engine, count, kind: numbers.integers(engine, count, first, span, kind)  # noqa: E731
     return _fill("random_", _RANDOM[len(given)], generator, draw, self, *given)
 
 
-def _span(low: int, high: int | None, kind: np.dtype[Any]) -> int:
-    """Return how many integers there are from a bound on, below another, or that the dtype holds.
+def _span(low: int, high: int | None, kind: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least integer, and how many there are below another one, or up to the greatest
+    that the dtype holds.
 
     Raises:
         RuntimeError: if there are none, or the dtype does not hold them.
     """
-    if high is not None:
-        check_integers(low, high, kind)
-        return high - low
-    digits = digits_of(kind) if kind.kind != "c" else 0
-    most = (1 << digits) - (kind.kind in "biu")
-    check_integers(low, most + 1 if kind.kind in "biu" else max(most, low + 1), kind)
-    return most - low + 1
+    if high is None:
+        digits = digits_of(kind) if kind.kind != "c" else 0
+        greatest = (1 << digits) - (kind.kind in "biu")
+        if kind.kind == "f" and low > greatest:
+            raise RuntimeError(
+                "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted "
+                f"to dtype, but got from={low} > to_inc={greatest}"
+            )
+        low, _ = integer_bounds(low, max(greatest, low) + (kind.kind in "biu"), kind)
+        return low, greatest - low + 1
+    low, high = integer_bounds(low, high, kind)
+    return low, high - low
 
 
 @ROWS.function("method")
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
     if isinstance(p, Tensor):
-        _check_kernel(self, "bernoulli_tensor_cpu_self_", "c")
-        chances = p.expand_as(self)._array
+        check_kernel(self, "bernoulli_tensor_cpu_self_", "c")
+        shape = self._array.shape
+        try:
+            chances = np.broadcast_to(memory_of(p), shape)
+        except ValueError:
+            chances = p.expand(shape)._array  # refused, with PyTorch's message
         check_chances(p)
         engine, like = engine_of("bernoulli_", generator), memory_of(self)
         drawn = trials_in_order(engine, chances, like).astype(self._array.dtype)
         return write(_BERNOULLI_EACH, (self, p, wrap(drawn)))
     if not isinstance(p, (int, float, np.integer, np.floating)):
         raise TypeError(errors.invalid_combination("bernoulli_", [p]))
-    check_chance(p)
-    _check_kernel(self, "bernoulli_scalar_cpu_", "c")
+    check_chance(float(p))
+    check_kernel(self, "bernoulli_scalar_cpu_", "c")
     draw = lambda engine, count, kind: numbers.trials(engine, count, float(p))  # noqa: E731
     return _fill("bernoulli_", _BERNOULLI, generator, draw, self, p)
 
@@ -284,3 +304,24 @@ def trials_in_order(engine: Engine, chances: Array, like: Array) -> Array:
     turned = chances.transpose(order)
     drawn = numbers.trials_each(engine, turned.ravel()).reshape(turned.shape)
     return drawn.transpose(np.argsort(order))
+
+
+def kept(name: str, x: Tensor, chance: float, generator: Any = None) -> Array:
+    """Return the elements that dropout keeps: those that ``bernoulli_(chance)`` sets to one.
+
+    Args:
+        name: name of the function, for messages.
+        x: the tensor that is dropped out.
+        chance: probability of keeping an element; PyTorch's ``dropout(x, p)`` draws nothing for
+            ``p`` of 0 or 1, and otherwise returns ``x * (kept / (1 - p))``.
+        generator: the generator; by default that of the process.
+
+    Returns:
+        booleans in the shape of the tensor, drawn in its memory order.
+
+    Raises:
+        RuntimeError: inside ``torch.func.vmap``, unless ``randomness="same"``.
+    """
+    like = memory_of(x)
+    engine = engine_of(name, generator)
+    return numbers.placed(numbers.trials(engine, like.size, chance), like)

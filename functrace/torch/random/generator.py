@@ -65,7 +65,7 @@ class Generator:
 
     def seed(self) -> int:
         """Seed with a nondeterministic number; returns the seed."""
-        return self.manual_seed(secrets.randbits(53)).initial_seed()
+        return self.manual_seed(secrets.randbits(64)).initial_seed()
 
     def initial_seed(self) -> int:
         """Return the current seed."""

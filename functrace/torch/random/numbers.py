@@ -97,14 +97,16 @@ def integers(engine: Engine, count: int, low: int, span: int, kind: np.dtype[Any
         engine: source of the numbers.
         count: how many.
         low: the least integer.
-        span: how many integers there are: 1 to 2**64.
+        span: how many integers there are: 1 to 2**64, that is all 64-bit ones.
         kind: dtype of the result.
     """
     if span < 1 << 28:
         drawn = (engine.words(count) % np.uint32(span)).astype(np.int64)
     else:
         words = engine.long_words(count)
-        drawn = (words if span == 1 << 64 else words % np.uint64(span)).view(np.int64)
+        if span == 1 << 64:
+            return words.view(np.int64).astype(kind, copy=False)
+        drawn = (words % np.uint64(span)).view(np.int64)
     with np.errstate(over="ignore"):
         drawn += np.int64(low)
     return drawn.astype(kind, copy=False)
