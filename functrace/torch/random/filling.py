@@ -114,7 +114,7 @@ def _check_continuous(self: Tensor, name: str, printed: str) -> None:
 
 @ROWS.function("method")
 def uniform_(
-    self: Tensor, from_: float = 0.0, /, to: float = 1.0, *, generator: Any = None, **named: float
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **named: float
 ) -> Tensor:
     """Overwrite with numbers uniform in ``[from, to)``."""
     low = number("uniform_", "from", 0, _from("uniform_", from_, named))
