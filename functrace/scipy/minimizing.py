@@ -15,19 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Shaped
 
 from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers, where
+from functrace.scipy.operands import Nested, Shaped, X
 from functrace.scipy.solving import (
     Function,
     Solution,
     SolverCall,
     SolverFunction,
-    Vector,
     named,
     tupled,
 )
@@ -95,7 +94,7 @@ def counted(fields: Sequence[Any]) -> dict[str, Any]:
 
 def minimize(
     fun: Function,
-    x0: Vector,
+    x0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     args: Given = (),
     method: str | Function | None = None,
     jac: Given = None,
@@ -177,7 +176,7 @@ def minimize(
         helpers["jac"] = s.function(lambda x: fun(x, *args)[1], at)
     elif callable(jac):
         helpers["jac"] = s.function(lambda x: jac(x, *args), at)
-    elif jac in (None, False) and (chosen in _WITH_GRADIENT or callable(chosen)):
+    elif jac in (None, False, "cs") and (chosen in _WITH_GRADIENT or callable(chosen)):
         helpers["jac"] = gradient
     if callable(hess):
         helpers["hess"] = s.function(lambda x: hess(x, *args), at)

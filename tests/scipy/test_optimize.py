@@ -121,6 +121,7 @@ def by_hand_fit(a: Any) -> Any:
 CASES: dict[str, Callable[[Any], Any]] = {
     "minimize": minimum(),
     "minimize, gradient given": minimum(jac=lambda x, a: ft.grad(bowl)(x, a)),
+    "minimize, complex steps": minimum(jac="cs"),
     "minimize, both": lambda a: (
         optimize.minimize(lambda x: ft.value_and_grad(bowl)(x, a), np.zeros(3), jac=True,
         tol=1e-10).x
