@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 import scipy.integrate
-from jaxtyping import Shaped
 
 from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.interpolate.pieces import CubicHermiteSpline
 from functrace.scipy.kinds import Numbers, where
-from functrace.scipy.linalg.operands import Nested, X
+from functrace.scipy.operands import Nested, Shaped, X
 from functrace.scipy.solving import Function, SolverCall, named, plainly
 from functrace.tracing.binding import is_recording
 

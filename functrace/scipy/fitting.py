@@ -11,7 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Float, Shaped
 
 from functrace.api.capture.programs import stop_gradient
 from functrace.api.differentiation.gradients import grad
@@ -20,14 +19,13 @@ from functrace.errors import ArgumentError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers, cholesky, where
-from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.minimizing import projected, start_of
+from functrace.scipy.operands import Float, Nested, Shaped, X
 from functrace.scipy.solving import (
     Function,
     Solution,
     SolverCall,
     SolverFunction,
-    Vector,
     named,
     tupled,
 )
@@ -74,7 +72,7 @@ def _limits(bounds: Given, size: int) -> tuple[Shaped[Any, "n"], Shaped[Any, "n"
 
 def least_squares(
     fun: Function,
-    x0: Vector,
+    x0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     jac: Given = "2-point",
     bounds: Given = (-np.inf, np.inf),
     method: str = "trf",
@@ -225,7 +223,7 @@ def _at_limits(raw: Found, lower: Shaped[Any, "n"], upper: Shaped[Any, "n"]) -> 
 
 def leastsq(
     func: Function,
-    x0: Vector,
+    x0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     args: Given = (),
     Dfun: Function | None = None,
     full_output: bool = False,

@@ -10,7 +10,6 @@ from typing import Any, final
 
 import numpy as np
 import scipy.integrate
-from jaxtyping import Shaped
 
 from functrace.api.capture.arguments import as_value
 from functrace.api.capture.programs import stop_gradient
@@ -20,9 +19,9 @@ from functrace.errors import ArgumentError, ConcretizationError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.kinds import Given, Numbers
-from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.odes import ODEProblem, flow_of, odeint_values, real, solved, trajectory
-from functrace.scipy.solving import Function, Solution, Vector, named, plainly, tupled
+from functrace.scipy.operands import Nested, Shaped, X
+from functrace.scipy.solving import Function, Solution, named, plainly, tupled
 from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer
@@ -96,7 +95,7 @@ def _state(y0: Operand, what: str) -> Shaped[Any, "n"]:
 def solve_ivp(
     fun: Function,
     t_span: Sequence[Operand],
-    y0: Vector,
+    y0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     method: Given = "RK45",
     t_eval: Shaped[X, "times"] | Nested | None = None,
     dense_output: bool = False,
@@ -373,7 +372,7 @@ def _event_time(event: Function, args: tuple[Any, ...], at: Function, t: Numbers
 
 def odeint(
     func: Function,
-    y0: Vector,
+    y0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     t: Shaped[X, "times"] | Shaped[X, ""] | Nested,
     args: Given = (),
     Dfun: Function | None = None,

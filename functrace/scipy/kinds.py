@@ -24,3 +24,5 @@ cholesky: Callable[[Any], Any] = np.linalg.cholesky
 """``numpy.linalg.cholesky``."""
 searchsorted: Callable[[Any, Any], Any] = np.searchsorted
 """``numpy.searchsorted`` from the left."""
+np_linalg: Any = np.linalg
+"""``numpy.linalg``."""

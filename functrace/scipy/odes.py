@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
-from jaxtyping import Shaped
 
 from functrace.api.batching.mapping import vmap
 from functrace.api.capture.arguments import as_value
@@ -35,6 +34,7 @@ from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.kinds import Given, Numbers
+from functrace.scipy.operands import Shaped
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import scipy.integrate
 import scipy.special
-from jaxtyping import Shaped
 
 from functrace.api.capture.record import Operands, stage
 from functrace.api.custom_rules.external_values import attached, called_later
@@ -30,7 +29,8 @@ from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
 from functrace.scipy.kinds import Given, Numbers, where
 from functrace.scipy.odes import real
-from functrace.scipy.solving import AnyFunction, Function, Number, named, tupled
+from functrace.scipy.operands import Scalar, Shaped, X
+from functrace.scipy.solving import AnyFunction, Function, named, tupled
 from functrace.tracing.binding import is_recording
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
@@ -200,8 +200,8 @@ def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -
 
 def quad(
     func: Function,
-    a: Number,
-    b: Number,
+    a: Shaped[X, ""] | Scalar,
+    b: Shaped[X, ""] | Scalar,
     args: Given = (),
     full_output: int = 0,
     epsabs: float = 1.49e-8,
@@ -313,8 +313,8 @@ def quad(
 
 def quad_vec(
     f: Function,
-    a: Number,
-    b: Number,
+    a: Shaped[X, ""] | Scalar,
+    b: Shaped[X, ""] | Scalar,
     epsabs: float = 1e-200,
     epsrel: float = 1e-8,
     norm: str = "2",

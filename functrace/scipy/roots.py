@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from jaxtyping import Shaped
 
 from functrace.api.differentiation.gradients import grad
 from functrace.api.differentiation.jacobians import jacfwd
@@ -18,15 +17,13 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
-from functrace.scipy.linalg.operands import Nested, X
 from functrace.scipy.minimizing import start_of
+from functrace.scipy.operands import Nested, Scalar, Shaped, X
 from functrace.scipy.solving import (
     Function,
-    Number,
     Solution,
     SolverCall,
     SolverFunction,
-    Vector,
     named,
     tupled,
 )
@@ -37,7 +34,7 @@ _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 
 def root(
     fun: Function,
-    x0: Vector,
+    x0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     args: Given = (),
     method: str = "hybr",
     jac: Given = None,
@@ -141,7 +138,7 @@ def _fields(raw: Found) -> list[Any]:
 
 def fsolve(
     func: Function,
-    x0: Vector,
+    x0: Shaped[X, "n"] | Shaped[X, ""] | Nested,
     args: Given = (),
     fprime: Function | None = None,
     full_output: bool = False,
@@ -391,8 +388,8 @@ def _bracketing(name: str) -> Any:
 
     def solver(
         f: Function,
-        a: Number,
-        b: Number,
+        a: Shaped[X, ""] | Scalar,
+        b: Shaped[X, ""] | Scalar,
         args: Given = (),
         xtol: float = 2e-12,
         rtol: float = 4 * float(np.finfo(float).eps),
@@ -410,8 +407,8 @@ def _between(
     name: str,
     scipys: Function,
     f: Function,
-    a: Number,
-    b: Number,
+    a: Shaped[X, ""] | Scalar,
+    b: Shaped[X, ""] | Scalar,
     args: Given,
     full_output: bool,
     options: dict[str, Any],
@@ -481,8 +478,8 @@ ridder = _bracketing("ridder")
 
 def toms748(
     f: Function,
-    a: Number,
-    b: Number,
+    a: Shaped[X, ""] | Scalar,
+    b: Shaped[X, ""] | Scalar,
     args: Given = (),
     k: int = 1,
     xtol: float = 2e-12,

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.integrate
-from jaxtyping import Shaped
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.protocol.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
-from functrace.scipy.linalg.operands import Nested, X
+from functrace.scipy.operands import Nested, Shaped, X
 
 
 def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -> tuple[Any, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 import numpy as np
-from jaxtyping import Shaped
 from scipy.optimize import OptimizeResult
 
 from functrace.api.batching.mapping import vmap
@@ -31,13 +30,12 @@ from functrace.numpy.protocol.operands import arrayed
 from functrace.ops.foreign import ForeignFunction, as_declared, callback_p
 from functrace.ops.solutions import required, undifferentiated
 from functrace.scipy.kinds import Found, Given, Numbers
-from functrace.scipy.linalg.operands import Nested, X
 from functrace.tracing.binding import BODY, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
 from functrace.tree import flatten, unflatten
-from functrace.typing import Array, Scalar
+from functrace.typing import Array
 
 Function: TypeAlias = Callable[..., Any]
 """A function that is called, with any arguments."""
@@ -52,11 +50,6 @@ else:
 types."""
 Solve: TypeAlias = Callable[[Sequence[Any], Sequence[Function]], Any]
 """A call of a solver, on operands and functions of plain values."""
-
-Vector: TypeAlias = Shaped[X, "n"] | Shaped[X, ""] | Nested
-"""A vector, or a number in place of one."""
-Number: TypeAlias = Shaped[X, ""] | Scalar
-"""A number, or an array without axes."""
 
 NEAR, CLOSE = 1e-2, 1e-6
 """Maximum length of Newton's next step from a solution, relative to it, if the solver reports

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
-from jaxtyping import Shaped
 
 from functrace.api.control_flow.loops import scan
 from functrace.ir.aval import shape_of
 from functrace.scipy.kinds import Found, Numbers, searchsorted
 from functrace.scipy.odes import ODEProblem, failed, solved
+from functrace.scipy.operands import Shaped
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float, Inexact
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import banded
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import cholesky, matrices, right_sides, together
-from functrace.scipy.linalg.operands import Nested, Numeric, X
+from functrace.scipy.operands import Float, Inexact, Nested, Numeric, X
 from functrace.typing import Array
 
 

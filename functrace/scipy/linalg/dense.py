@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Inexact, Integer
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.protocol.operands import Arrayed, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
+from functrace.scipy.kinds import np_linalg
+from functrace.scipy.operands import Inexact, Integer, Nested, Numeric, Operand, X
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 

@@ -21,7 +21,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Inexact
 
 from functrace.api.custom_rules.external_values import attached, called_later
 from functrace.api.differentiation.gradients import jvp, vjp
@@ -30,14 +29,12 @@ from functrace.ir.aval import ShapeDtype
 from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.kinds import Numbers
+from functrace.scipy.kinds import Numbers, np_linalg
 from functrace.scipy.linalg.dense import adjoint, matrices, together
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
+from functrace.scipy.operands import Inexact, Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 Equation: TypeAlias = Callable[..., Any]
-Number: TypeAlias = Numeric[X, ""] | Nested
-"""A number instead of a matrix of one element, or nested lists."""
 
 
 @on_traced(scipy.linalg.solve_sylvester)
@@ -150,12 +147,12 @@ def solve_discrete_lyapunov(
 
 @on_traced(scipy.linalg.solve_continuous_are)
 def solve_continuous_are(
-    a: Numeric[X, "n n"] | Number,
-    b: Numeric[X, "n k"] | Number,
-    q: Numeric[X, "n n"] | Number,
-    r: Numeric[X, "k k"] | Number,
-    e: Numeric[X, "n n"] | Number | None = None,
-    s: Numeric[X, "n k"] | Number | None = None,
+    a: Numeric[X, "n n"] | Numeric[X, ""] | Nested,
+    b: Numeric[X, "n k"] | Numeric[X, ""] | Nested,
+    q: Numeric[X, "n n"] | Numeric[X, ""] | Nested,
+    r: Numeric[X, "k k"] | Numeric[X, ""] | Nested,
+    e: Numeric[X, "n n"] | Numeric[X, ""] | Nested | None = None,
+    s: Numeric[X, "n k"] | Numeric[X, ""] | Nested | None = None,
     balanced: bool = True,
 ) -> Inexact[Array, "n n"]:
     """Solve the continuous algebraic Riccati equation, like ``scipy.linalg.solve_continuous_are``.
@@ -198,12 +195,12 @@ def solve_continuous_are(
 
 @on_traced(scipy.linalg.solve_discrete_are)
 def solve_discrete_are(
-    a: Numeric[X, "n n"] | Number,
-    b: Numeric[X, "n k"] | Number,
-    q: Numeric[X, "n n"] | Number,
-    r: Numeric[X, "k k"] | Number,
-    e: Numeric[X, "n n"] | Number | None = None,
-    s: Numeric[X, "n k"] | Number | None = None,
+    a: Numeric[X, "n n"] | Numeric[X, ""] | Nested,
+    b: Numeric[X, "n k"] | Numeric[X, ""] | Nested,
+    q: Numeric[X, "n n"] | Numeric[X, ""] | Nested,
+    r: Numeric[X, "k k"] | Numeric[X, ""] | Nested,
+    e: Numeric[X, "n n"] | Numeric[X, ""] | Nested | None = None,
+    s: Numeric[X, "n k"] | Numeric[X, ""] | Nested | None = None,
     balanced: bool = True,
 ) -> Inexact[Array, "n n"]:
     """Solve the discrete algebraic Riccati equation, like ``scipy.linalg.solve_discrete_are``.

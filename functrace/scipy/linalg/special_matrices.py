@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Inexact, Shaped
 
 from functrace.errors import ShapeError
 from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.kinds import np_linalg
 from functrace.scipy.linalg.dense import right_sides, together
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
+from functrace.scipy.operands import Inexact, Nested, Numeric, Operand, Shaped, X
 from functrace.typing import Array
 
 

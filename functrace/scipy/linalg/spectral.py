@@ -10,7 +10,6 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Complex, Float, Inexact
 
 from functrace.api.capture.programs import stop_gradient
 from functrace.api.custom_rules.foreign import pure_callback
@@ -19,8 +18,9 @@ from functrace.ir.aval import ShapeDtype
 from functrace.numpy.protocol.operands import arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.kinds import np_linalg
 from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together
-from functrace.scipy.linalg.operands import Nested, Numeric, Operand, X, np_linalg
+from functrace.scipy.operands import Complex, Float, Inexact, Nested, Numeric, Operand, X
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 

@@ -18,7 +18,6 @@ import scipy.ndimage
 from functrace.errors import ConcretizationError, DtypeError, ShapeError
 from functrace.numpy.protocol.operands import arrayed, holds_tracer, known, one_axis
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.ndimage.operands import Axis, Nested, Numeric, Operand, X
 from functrace.scipy.ndimage.reading import (
     Modes,
     Output,
@@ -30,6 +29,7 @@ from functrace.scipy.ndimage.reading import (
     reach,
     slid,
 )
+from functrace.scipy.operands import Axis, Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 Numbers: TypeAlias = Sequence[float] | Operand

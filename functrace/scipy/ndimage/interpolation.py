@@ -26,8 +26,8 @@ from functrace.numpy.protocol.operands import arrayed, holds_tracer, one_axis
 from functrace.ops.cosines import spline_coefficients
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.ndimage.operands import Nested, Numeric, Operand, X
 from functrace.scipy.ndimage.reading import Output, each, finished, image
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 MODES = (

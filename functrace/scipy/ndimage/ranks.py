@@ -18,8 +18,8 @@ import scipy.ndimage
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.numpy.protocol.operands import arrayed, one_axis
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.ndimage.operands import Axis, Nested, Numeric, Operand, X
 from functrace.scipy.ndimage.reading import Modes, Output, each, finished, padded, places, reach
+from functrace.scipy.operands import Axis, Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 Size: TypeAlias = int | Sequence[int] | None

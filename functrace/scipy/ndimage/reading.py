@@ -15,7 +15,7 @@ import numpy.typing as npt
 from functrace.errors import AxisError, DtypeError, ShapeError
 from functrace.numpy.protocol.operands import arrayed, axis_tuple, stored
 from functrace.ops.grids import convolve_grids
-from functrace.scipy.ndimage.operands import Axis, Operand
+from functrace.scipy.operands import Axis, Operand
 from functrace.typing import Array
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from functrace.errors import ShapeError
 from functrace.numpy.protocol.operands import arrayed, axis_tuple
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.signal.operands import Axis, Nested, Numeric, Operand, X
+from functrace.scipy.operands import Axis, Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 Shape = tuple[int, ...]

@@ -21,8 +21,8 @@ from functrace.errors import ConcretizationError, ShapeError
 from functrace.numpy.protocol.operands import holds_tracer, one_axis
 from functrace.ops.grids import convolve_grids, recur
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.scipy.signal.convolving import numbers
-from functrace.scipy.signal.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 # NumPy's own types say nothing about `Any`.

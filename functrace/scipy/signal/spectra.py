@@ -16,9 +16,9 @@ import scipy.signal
 from functrace.errors import DtypeError, ShapeError
 from functrace.numpy.protocol.operands import one_axis
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.scipy.signal.convolving import numbers, real_kind
 from functrace.scipy.signal.filtering import extended
-from functrace.scipy.signal.operands import Nested, Numeric, Operand, X
 from functrace.scipy.signal.trends import detrend as without_trend
 from functrace.typing import Array
 

@@ -17,9 +17,9 @@ from functrace.numpy.protocol.operands import axis_tuple, one_axis
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Given
+from functrace.scipy.operands import Axis, Nested, Numeric, Operand, X
 from functrace.scipy.signal.convolving import along, numbers, real_kind
 from functrace.scipy.signal.filtering import filtfilt, lfilter, sosfilt, sosfiltfilt
-from functrace.scipy.signal.operands import Axis, Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 _design: Any = scipy.signal
