@@ -204,7 +204,14 @@ class GradMode(DecoratingContext):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        restore(self._before.pop())
+        if self._before:
+            restore(self._before.pop())
+        else:
+            self._leave_without_entering()
+
+    def _leave_without_entering(self) -> None:
+        """Switch recording off, as PyTorch does: its constructors note no mode to restore."""
+        switch(False)
 
 
 @contextmanager
@@ -314,6 +321,9 @@ class set_grad_enabled(GradMode):
     def __enter__(self) -> None:
         self._before.append(self._outer)
         switch(self._recording)
+
+    def _leave_without_entering(self) -> None:
+        restore(self._outer)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate; restores the caller's mode, since only the function's calls were meant."""
@@ -443,6 +453,9 @@ class _force_original_view_tracking(Flag):
 
     def __enter__(self) -> None:
         MODES.replays_views = self.mode
+
+    def _leave_without_entering(self) -> None:
+        restore(self._outer)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate; restores the caller's mode, since only the function's calls were meant."""

@@ -175,6 +175,8 @@ def alias_of(tensor: Tensor, op: Op) -> Tensor:
     with hidden():
         made = apply(op, (tensor,))
     view = made._view
+    if view is None:  # of an inference tensor, whose views have no history
+        return made
     view.steps = (*view.steps[:-1], (AliasOf(made), (), op))
     return made
 

@@ -31,11 +31,8 @@ def text_of(tensor: Tensor) -> str:
     if isinstance(array, Tracer):
         return f"tensor({array!r})"
     parts = []
-    if array.dtype.kind not in "b" and array.dtype not in (
-        default_float(),
-        default_complex(),
-        np.int64,
-    ):
+    is_plain = array.dtype in (default_float(), default_complex())
+    if not is_plain and not (array.size and array.dtype in (np.int64, np.bool_)):
         parts.append(f"dtype={DTYPES[array.dtype]!r}")
     if not array.size and array.shape != (0,):
         parts.insert(0, f"size={array.shape}")

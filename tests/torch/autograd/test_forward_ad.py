@@ -112,3 +112,15 @@ def test_forward_ad_inside_grad_is_differentiated() -> None:
             return found.sum()
 
     assert torch.func.grad(pushed)(torch.tensor([1.0, 2.0])).tolist() == [6.0, 12.0]
+
+
+def test_an_inference_tensor_becomes_dual() -> None:
+    with torch.inference_mode():
+        a = torch.ones(2)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(a, torch.tensor([1.0, 2.0]))
+        assert forward_ad.unpack_dual(dual).tangent.tolist() == [1.0, 2.0]
+        assert (
+            forward_ad.unpack_dual(torch.sin(dual)).tangent.tolist()
+            == (torch.tensor([1.0, 2.0]) * torch.cos(torch.ones(2))).tolist()
+        )

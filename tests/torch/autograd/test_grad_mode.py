@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import functrace.torch as torch
 
@@ -48,3 +51,22 @@ def test_functions_and_backward_passes_run_in_inference_mode() -> None:
         y.backward(torch.ones(2))
         torch.utils.checkpoint.checkpoint(Asking.apply, x, use_reentrant=True)
     assert seen == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("make", "after"),
+    [
+        (torch.no_grad, False),
+        (torch.enable_grad, False),
+        (lambda: torch.set_grad_enabled(False), True),
+        (lambda: torch.set_grad_enabled(True), True),
+    ],
+    ids=["no_grad", "enable_grad", "off", "on"],
+)
+def test_a_mode_may_be_left_without_being_entered(make: Any, after: bool) -> None:
+    """What PyTorch 2.13.0 leaves behind."""
+    try:
+        make().__exit__(None, None, None)
+        assert torch.is_grad_enabled() is after
+    finally:
+        torch.set_grad_enabled(True)

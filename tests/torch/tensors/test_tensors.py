@@ -172,3 +172,11 @@ def test_numbers_on_both_sides() -> None:
     )
     assert (np.float64(2.0) * x).tolist() == [2.0, 8.0] and (x > 2).tolist() == [False, True]
     assert float(x[0]) == 1.0 and bool(x[1]) and int(x[1]) == 4
+
+
+def test_empty_tensors_print_their_dtype() -> None:
+    """As PyTorch 2.13.0 prints them."""
+    assert repr(torch.empty(0, dtype=torch.int64)) == "tensor([], dtype=torch.int64)"
+    assert repr(torch.empty(0, dtype=torch.bool)) == "tensor([], dtype=torch.bool)"
+    assert repr(torch.empty(2, 0)) == "tensor([], size=(2, 0))"
+    assert repr(torch.empty(2, 0, dtype=torch.int32)) == "tensor([], size=(2, 0), dtype=torch.int32)"
