@@ -144,8 +144,8 @@ class Adam(PerParameter):
         return 1 + (group["decoupled_weight_decay"] and group["weight_decay"] != 0)
 
     def _advance(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
-        step = advance(state["step"])
         differentiable = group["differentiable"]
+        step = advance(state["step"])
         lr = hyper(group["lr"], differentiable)
         beta1, beta2 = group["betas"]
         if type(beta1) is not float:

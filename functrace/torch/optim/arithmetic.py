@@ -163,7 +163,7 @@ class Arrays:
     @staticmethod
     def maximum_(x: Any, y: Any) -> None:
         """Overwrite ``x`` with the maximum of both."""
-        np.maximum(x, y, x)
+        np.maximum(x, y, out=x)
 
     @staticmethod
     def clamp_(x: Any, low: Any, high: Any) -> None:

@@ -150,10 +150,10 @@ class LBFGS(Optimizer):
 
         def evaluate() -> float:
             with np.errstate(**settings):
-                return float(loss_of(closure))
+                return number_of(loss_of(closure))
 
         with np.errstate(all="ignore"):
-            self._iterate(evaluate, group, state, history, float(first_loss), grad)
+            self._iterate(evaluate, group, state, history, number_of(first_loss), grad)
         history.keep(state)
         return first_loss
 
@@ -217,6 +217,11 @@ class LBFGS(Optimizer):
                 or abs(loss - history.loss) < group["tolerance_change"]
             ):
                 return
+
+
+def number_of(loss: Any) -> float:
+    """Return a loss as a number."""
+    return loss.item() if isinstance(loss, Tensor) else float(loss)
 
 
 class History:

@@ -120,7 +120,8 @@ class NAdam(PerParameter):
 
     def _advance(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
         step = advance(state["step"])
-        lr = hyper(group["lr"], group["differentiable"])
+        differentiable = group["differentiable"]
+        lr = hyper(group["lr"], differentiable)
         beta1, beta2 = group["betas"]
         decay = group["momentum_decay"]
         mu = beta1 * (1.0 - 0.5 * (0.96 ** (step * decay)))

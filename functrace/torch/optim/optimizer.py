@@ -281,11 +281,11 @@ class Optimizer:
                         own[name] = number_tensor(float(own[name]), group.get("fused"))
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        blocks = []
         for k, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {k}")
-            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
-        return "\n".join(lines) + "\n)"
+            blocks.append(f"\nParameter Group {k}\n")
+            blocks += [f"    {x}: {group[x]}\n" for x in sorted(group) if x != "params"]
+        return f"{type(self).__name__} (" + "".join(blocks) + ")"
 
     # -- hooks around step ---------------------------------------------------------------------
 

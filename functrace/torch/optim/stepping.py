@@ -72,7 +72,9 @@ def arrays_of(tensors: Sequence[Tensor]) -> list[Any] | None:
     if parts is not None:
         if not all(a.flags.c_contiguous for a in arrays):
             return None
-        arrays = [a.reshape(-1).view(parts) for a in arrays]
+        return [a.reshape(-1).view(parts) for a in arrays]
+    if arrays[0].ndim == 0:  # NumPy returns no arrays of 0-d ones
+        return [a.reshape(1) for a in arrays]
     return arrays
 
 
