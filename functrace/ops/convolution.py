@@ -5,9 +5,8 @@ output from input and filters, ``correlate_input`` the input from output and fil
 convolution), ``correlate_filters`` the filters from input and output. Arrays are x (N, C, *sizes),
 w (O, C / groups, *kernel) and y (N, O, *counts).
 
-Each is a product of matrices: the filters, and the *columns*, which are copies of
-all windows of the input (im2col). Columns are made for one tile of the batch at a time, which fits into the
-cache.
+Each is a product of matrices: the filters, and the *columns*, which are copies of all windows of
+the input (im2col). Columns are made for one tile of the batch at a time, which fits into the cache.
 
 Note [Merged axes]
     With steps of 1, windows next to each other read memory that is next to each other. So the last
@@ -375,6 +374,12 @@ def _correlate_input_aval(
 ) -> ShapeDtype:
     x = ShapeDtype((y.shape[0], w.shape[1] * groups, *sizes), result_dtype(y, w))
     _check("correlate_input", x, w, groups, stride, padding, dilation)
+    counts = count_windows(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    if y.shape[1:] != (w.shape[0], *counts):
+        raise ShapeError(
+            f"correlate_input: {y} is not the output for images of sizes {sizes} and {w}",
+            fix="pass the sizes of the input",
+        )
     return x
 
 
@@ -389,6 +394,12 @@ def _correlate_filters_aval(
 ) -> ShapeDtype:
     w = ShapeDtype((y.shape[1], x.shape[1] // groups, *kernel), result_dtype(x, y))
     _check("correlate_filters", x, w, groups, stride, padding, dilation)
+    counts = count_windows(x.shape[2:], kernel, stride, padding, dilation)
+    if (y.shape[0], *y.shape[2:]) != (x.shape[0], *counts):
+        raise ShapeError(
+            f"correlate_filters: {y} is not the output for {x} and windows of sizes {kernel}",
+            fix="pass the sizes of a filter",
+        )
     return w
 
 

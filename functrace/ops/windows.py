@@ -94,6 +94,14 @@ def _repeated(size: int, count: int, before: int) -> Matrix:
     return _picked(np.clip(np.arange(count) - before, 0, size - 1))
 
 
+def _wrapped(size: int, count: int, before: int) -> Matrix:
+    """Padding that continues at the other end; negative padding is removed first."""
+    after = count - size - before
+    first = max(-before, 0)
+    kept = size - first - max(-after, 0)
+    return _picked(first + (np.arange(count) - max(before, 0)) % max(kept, 1))
+
+
 def _nearest(size: int, count: int, scale: float, exact: bool) -> Matrix:
     """The element next to each position; ``exact`` from centers, otherwise from the left."""
     # In single precision, as PyTorch computes positions.
@@ -163,7 +171,7 @@ def _smoothed(size: int, count: int, scale: float, corners: bool, cubic: bool) -
 
 def _joined(columns: Array, weights: Array) -> Matrix:
     """Return a matrix from the same number of entries in each row, of which some may coincide."""
-    count, width = columns.shape
+    count, width = len(columns), columns.shape[1]
     same = np.zeros(columns.shape, bool)
     weights = weights.astype(np.float64)
     for k in range(width - 1, 0, -1):
@@ -171,7 +179,7 @@ def _joined(columns: Array, weights: Array) -> Matrix:
         same[:, k] = columns[:, k] == columns[:, k - 1]
         weights[:, k - 1] += np.where(same[:, k], weights[:, k], 0)
     kept = ~same
-    rows: Array = np.arange(count).repeat(width).reshape(count, width)
+    rows: Array = np.broadcast_to(np.arange(count)[:, None], columns.shape)
     return Matrix(rows[kept], columns[kept], weights[kept])
 
 
@@ -184,6 +192,7 @@ MATRICES: dict[str, Callable[..., Matrix]] = {
     "repeated": _repeated,
     "smoothed": _smoothed,
     "sums": _sums,
+    "wrapped": _wrapped,
 }
 """Matrices by name; each takes the size of the input, that of the output, and what else it needs."""
 

@@ -104,6 +104,16 @@ def test_values_of_random_shapes_are_those_of_a_loop(tile: int, monkeypatch: Any
             np.testing.assert_allclose((ct * change).sum(), found, atol=1e-10)
 
 
+def test_input_may_have_elements_in_no_window() -> None:
+    y, w = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 2, 2))
+    params = (3,), (0,), (1,), 1
+    x, longer = (correlate_input(y, w, *params, (n,)) for n in (11, 13))
+    np.testing.assert_array_equal(longer[..., :11], x)
+    assert not longer[..., 11:].any()
+    with pytest.raises(ShapeError, match="is not the output"):
+        ft.trace(lambda y, w: correlate_input(y, w, *params, (14,)))(y, w)
+
+
 def test_infinities_stay_in_their_windows() -> None:
     x = RNG.normal(size=(2, 2, 6, 6))
     params = (1, 1), (0, 0), (1, 1), 1

@@ -33,6 +33,7 @@ HOWS: list[Any] = [
     ("means", 9, 1),
     ("reflected", 5, 9, 2),
     ("repeated", 5, 9, 3),
+    ("wrapped", 5, 11, 4),
     ("nearest", 4, 8, 0.5, False),
     ("nearest", 7, 3, 7 / 3, True),
     ("linear", 4, 8, 0.5, False, True),

@@ -1,6 +1,7 @@
 # Written by `python -m tests.torch.stubs` from the rows: the functions of `torch._C._nn`.
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
@@ -33,8 +34,15 @@ __all__ = [
     "nll_loss",
     "nll_loss2d",
     "nll_loss_nd",
+    "pad",
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "reflection_pad3d",
     "relu6",
     "relu6_",
+    "replication_pad1d",
+    "replication_pad2d",
+    "replication_pad3d",
     "rrelu_with_noise",
     "rrelu_with_noise_",
     "silu",
@@ -160,11 +168,34 @@ def nll_loss_nd(
 ) -> Value:
     """Return the negative log-likelihood of classes; see ``nn.functional.nll_loss``."""
 
+def pad(
+    input: Operand, pad: Sequence[builtins.int], mode: builtins.str = "constant", value: builtins.float | None = None
+) -> Value:
+    """Return the tensor with elements added around it."""
+
+def reflection_pad1d(input: Operand, padding: Sequence[builtins.int]) -> Value:
+    """Return the tensor with `reflect` borders along its last axes."""
+
+def reflection_pad2d(input: Operand, padding: Sequence[builtins.int]) -> Value:
+    """Return the tensor with `reflect` borders along its last axes."""
+
+def reflection_pad3d(input: Operand, padding: Sequence[builtins.int]) -> Value:
+    """Return the tensor with `reflect` borders along its last axes."""
+
 def relu6(input: Operand) -> Value:
     """Return each element, limited to the range from 0 to 6."""
 
 def relu6_(input: Operand) -> Value:
     """`relu6`, in place."""
+
+def replication_pad1d(input: Operand, padding: Sequence[builtins.int]) -> Value:
+    """Return the tensor with `replicate` borders along its last axes."""
+
+def replication_pad2d(input: Operand, padding: Sequence[builtins.int]) -> Value:
+    """Return the tensor with `replicate` borders along its last axes."""
+
+def replication_pad3d(input: Operand, padding: Sequence[builtins.int]) -> Value:
+    """Return the tensor with `replicate` borders along its last axes."""
 
 def rrelu_with_noise(
     input: Operand,

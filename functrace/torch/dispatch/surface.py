@@ -12,6 +12,7 @@ from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH, entries
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     activations,
+    convolution,
     creation,
     distances,
     factories,
@@ -20,6 +21,7 @@ from functrace.torch.functions import (
     margins,
     methods,
     normalization,
+    padding,
     picking,
     products,
     reductions,
@@ -39,7 +41,7 @@ TABLES = tuple(
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
-        losses, activations, distances, margins, normalization, scattering, copying,
+        convolution, padding, losses, activations, distances, margins, normalization, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

@@ -1,17 +1,26 @@
 # Written by `python -m tests.torch.stubs` from the rows: the functions of `torch.nn.functional`.
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from functrace.torch.functions.convolution import Sizes
 from functrace.torch.tensors.dtypes import DtypeLike
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -20,6 +29,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "group_norm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -28,12 +38,15 @@ __all__ = [
     "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
+    "layer_norm",
     "leaky_relu",
     "leaky_relu_",
     "linear",
     "linear_cross_entropy",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
     "margin_ranking_loss",
@@ -44,6 +57,7 @@ __all__ = [
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
+    "pad",
     "pairwise_distance",
     "pdist",
     "poisson_nll_loss",
@@ -51,6 +65,7 @@ __all__ = [
     "relu",
     "relu6",
     "relu_",
+    "rms_norm",
     "rrelu",
     "rrelu_",
     "selu",
@@ -71,6 +86,18 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+
+def batch_norm(
+    input: Operand,
+    running_mean: Operand | None,
+    running_var: Operand | None,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    training: builtins.bool = False,
+    momentum: builtins.float = 0.1,
+    eps: builtins.float = 1e-05,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel."""
 
 def binary_cross_entropy(
     input: Operand,
@@ -98,6 +125,78 @@ def celu(input: Operand, alpha: builtins.float = 1.0, inplace: builtins.bool = F
 
 def celu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`celu`, in place."""
+
+def conv1d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | builtins.str = 0,
+    dilation: Sizes = 1,
+    groups: builtins.int = 1,
+) -> Value:
+    """Return the convolution of images with filters, over 1 axes."""
+
+def conv2d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | builtins.str = 0,
+    dilation: Sizes = 1,
+    groups: builtins.int = 1,
+) -> Value:
+    """Return the convolution of images with filters, over 2 axes."""
+
+def conv3d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | builtins.str = 0,
+    dilation: Sizes = 1,
+    groups: builtins.int = 1,
+) -> Value:
+    """Return the convolution of images with filters, over 3 axes."""
+
+def conv_tbc(input: Operand, weight: Operand, bias: Operand, pad: builtins.int = 0) -> Value:
+    """Return the convolution along the first axis."""
+
+def conv_transpose1d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: builtins.int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """Return the transposed convolution over 1 axes."""
+
+def conv_transpose2d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: builtins.int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """Return the transposed convolution over 2 axes."""
+
+def conv_transpose3d(
+    input: Operand,
+    weight: Operand,
+    bias: Operand | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: builtins.int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """Return the transposed convolution over 3 axes."""
 
 def cosine_embedding_loss(
     input1: Operand,
@@ -147,6 +246,15 @@ def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
 def glu(input: Operand, dim: builtins.int = -1) -> Value:
     """Return the first half along a dimension times the sigmoid of the second half."""
 
+def group_norm(
+    input: Operand,
+    num_groups: builtins.int,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: builtins.float = 1e-05,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each group of channels of each example."""
+
 def gumbel_softmax(
     logits: Operand,
     tau: builtins.float = 1,
@@ -192,6 +300,18 @@ def huber_loss(
 ) -> Value:
     """Return half the squared difference, but ``delta * (d - delta / 2)`` for absolute differences ``d`` above ``delta``."""
 
+def instance_norm(
+    input: Operand,
+    running_mean: Operand | None = None,
+    running_var: Operand | None = None,
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    use_input_stats: builtins.bool = True,
+    momentum: builtins.float = 0.1,
+    eps: builtins.float = 1e-05,
+) -> Value:
+    """Return the input with mean 0 and variance 1 in each channel of each example."""
+
 def kl_div(
     input: Operand,
     target: Operand,
@@ -211,6 +331,15 @@ def l1_loss(
     weight: Operand | None = None,
 ) -> Value:
     """Return the (mean) absolute difference, weighted if there are weights of the input's shape."""
+
+def layer_norm(
+    input: Operand,
+    normalized_shape: Sequence[builtins.int],
+    weight: Operand | None = None,
+    bias: Operand | None = None,
+    eps: builtins.float = 1e-05,
+) -> Value:
+    """Return the input with mean 0 and variance 1 over the last dimensions."""
 
 def leaky_relu(input: Operand, negative_slope: builtins.float = 0.01, inplace: builtins.bool = False) -> Value:
     """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
@@ -234,6 +363,11 @@ def linear_cross_entropy(
     options: Any = None,
 ) -> Value:
     """Return ``cross_entropy(linear(input, linear_weight, linear_bias), target)``."""
+
+def local_response_norm(
+    input: Operand, size: builtins.int, alpha: builtins.float = 0.0001, beta: builtins.float = 0.75, k: builtins.float = 1.0
+) -> Value:
+    """Return ``input / (k + alpha * m) ** beta`` for the mean square ``m`` of neighbouring channels."""
 
 def log_softmax(
     input: Operand, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: DtypeLike | None = None
@@ -314,6 +448,11 @@ def normalize(
 ) -> Value:
     """Return ``input / max(norm(input, p, dim), eps)``."""
 
+def pad(
+    input: Operand, pad: Sequence[builtins.int], mode: builtins.str = "constant", value: builtins.float | None = None
+) -> Value:
+    """Return the tensor with elements added around it."""
+
 def pairwise_distance(
     x1: Operand, x2: Operand, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False
 ) -> Value:
@@ -345,6 +484,14 @@ def relu6(input: Operand, inplace: builtins.bool = False) -> Value:
 
 def relu_(input: Operand) -> Value:
     """`relu`, in place."""
+
+def rms_norm(
+    input: Operand,
+    normalized_shape: Sequence[builtins.int],
+    weight: Operand | None = None,
+    eps: builtins.float | None = None,
+) -> Value:
+    """Return the input divided by its root mean square over the last dimensions."""
 
 def rrelu(
     input: Operand,
