@@ -34,6 +34,7 @@ __all__ = [
     "nll_loss",
     "nll_loss2d",
     "nll_loss_nd",
+    "one_hot",
     "pad",
     "reflection_pad1d",
     "reflection_pad2d",
@@ -68,10 +69,20 @@ def cross_entropy_loss(
 ) -> Value:
     """Return the cross-entropy; see ``nn.functional.cross_entropy``."""
 
-def elu(input: Operand, alpha: builtins.float = 1, scale: builtins.float = 1, input_scale: builtins.float = 1) -> Value:
+def elu(
+    input: Operand,
+    alpha: builtins.float = 1,
+    scale: builtins.float = 1,
+    input_scale: builtins.float = 1,
+) -> Value:
     """Return ``scale * input`` where it is positive, ``scale * alpha * (exp(input_scale * input) - 1)`` elsewhere."""
 
-def elu_(input: Operand, alpha: builtins.float = 1, scale: builtins.float = 1, input_scale: builtins.float = 1) -> Value:
+def elu_(
+    input: Operand,
+    alpha: builtins.float = 1,
+    scale: builtins.float = 1,
+    input_scale: builtins.float = 1,
+) -> Value:
     """``_C._nn.elu``, in place."""
 
 def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
@@ -98,10 +109,14 @@ def hardswish_(input: Operand) -> Value:
 def hardtanh(input: Operand, min_val: builtins.float = -1, max_val: builtins.float = 1) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 0."""
 
-def hardtanh_(input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Value:
+def hardtanh_(
+    input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0
+) -> Value:
     """`hardtanh`, in place."""
 
-def huber_loss(input: Operand, target: Operand, reduction: builtins.int = 0, delta: builtins.float = 1.0) -> Value:
+def huber_loss(
+    input: Operand, target: Operand, reduction: builtins.int = 0, delta: builtins.float = 1.0
+) -> Value:
     """Return the Huber loss; see ``nn.functional.huber_loss``."""
 
 def l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
@@ -168,8 +183,14 @@ def nll_loss_nd(
 ) -> Value:
     """Return the negative log-likelihood of classes; see ``nn.functional.nll_loss``."""
 
+def one_hot(tensor: Operand, num_classes: builtins.int = -1) -> Value:
+    """Return vectors of 0 with a 1 at the position that each element says."""
+
 def pad(
-    input: Operand, pad: Sequence[builtins.int], mode: builtins.str = "constant", value: builtins.float | None = None
+    input: Operand,
+    pad: Sequence[builtins.int],
+    mode: builtins.str = "constant",
+    value: builtins.float | None = None,
 ) -> Value:
     """Return the tensor with elements added around it."""
 
@@ -223,7 +244,9 @@ def silu(input: Operand) -> Value:
 def silu_(input: Operand) -> Value:
     """`silu`, in place."""
 
-def smooth_l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0, beta: builtins.float = 1.0) -> Value:
+def smooth_l1_loss(
+    input: Operand, target: Operand, reduction: builtins.int = 0, beta: builtins.float = 1.0
+) -> Value:
     """Return the smoothed absolute difference; see ``nn.functional.smooth_l1_loss``."""
 
 def soft_margin_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:

@@ -15,6 +15,8 @@ from functrace.torch.functions import (
     convolution,
     creation,
     distances,
+    dropout,
+    embedding,
     factories,
     in_place,
     losses,
@@ -41,7 +43,8 @@ TABLES = tuple(
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
-        convolution, padding, losses, activations, distances, margins, normalization, scattering, copying,
+        convolution, padding, losses, activations, distances, margins, normalization, dropout,
+        embedding, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

@@ -248,3 +248,98 @@ def channel_vector(name: str, given: Sequence[int], shape: Sequence[int]) -> str
 def response_dimensions(ndim: int) -> str:
     """Return the message for the wrong number of dimensions in local_response_norm."""
     return f"Expected 3D or higher dimensionality {' ' * 24} input (got {ndim} dimensions)"
+
+
+# -- dropout ---------------------------------------------------------------------------------------
+
+DROPOUT2D_OF_ROWS = (
+    "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
+    "is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This "
+    "behavior will change in a future release to interpret the input as one without a batch "
+    "dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please "
+    "switch to using dropout1d instead."
+)
+
+
+def dropout1d_dimensions(ndim: int) -> str:
+    """Return the message of dropout1d for another number of dimensions."""
+    return (
+        f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d "
+        "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
+        "dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+    )
+
+
+def dropout_dimensions(name: str, ndim: int, spatial: int, accepted: str) -> str:
+    """Return the warning of dropout2d and dropout3d for another number of dimensions."""
+    return (
+        f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an "
+        "error in a future release. To retain the behavior and silence this warning, please use "
+        f"dropout instead. Note that {name} exists to provide channel-wise dropout on inputs with "
+        f"{spatial} spatial dimensions, a channel dimension, and an optional batch dimension (i.e. "
+        f"{accepted} inputs)."
+    )
+
+
+# -- embeddings ------------------------------------------------------------------------------------
+
+
+def index_dtype(name: str, dtype: str) -> str:
+    """Return the message for positions of another dtype."""
+    return (
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+        f"Int; but got torch.{dtype}Tensor instead (while checking arguments for {name})"
+    )
+
+
+def weight_dtype(dtype: str) -> str:
+    """Return the message of embedding_bag for a matrix of integers."""
+    return (
+        "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+        f"BFloat16, Float, Double; but got torch.{dtype}Tensor instead (while checking arguments "
+        "for embedding_bag)"
+    )
+
+
+def first_offset(value: int, dtype: str) -> str:
+    """Return the message for a first bag that begins late."""
+    return (
+        "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+        f"position 0. However, got {value}\n[ torch.{dtype}Tensor{{}} ]"
+    )
+
+
+def last_offset(size: int, value: int) -> str:
+    """Return the message for a bag that begins behind the last position."""
+    return (
+        f"offsets[-1] can not be greater than input's length {size} but got offsets[-1] of {value}"
+    )
+
+
+def bag_index(place: int, value: int, rows: int) -> str:
+    """Return the message of embedding_bag for a position out of range."""
+    return f"Index {place} of input takes value {value} which is not in the valid range [0, {rows})"
+
+
+def bag_weights(given: Sequence[int], shape: Sequence[int]) -> str:
+    """Return the message for factors of another shape than the positions."""
+    return (
+        f"embedding_bag: If per_sample_weights (torch.Size({list(given)})) is not None, then it "
+        f"must have the same shape as the input (torch.Size({list(shape)}))"
+    )
+
+
+def bag_offsets(kind: str) -> str:
+    """Return the message for offsets of a matrix of positions."""
+    return (
+        "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+        f"length sequences. However, found offsets of type <class 'torch.{kind}'>"
+    )
+
+
+def bag_mode(mode: str) -> str:
+    """Return the message for factors of means and maxima."""
+    return (
+        "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+        f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+    )

@@ -630,7 +630,9 @@ def _rrelu_with(
         left: Any = ew.less_equal(input._array if isinstance(input, Tensor) else input, 0)
         if isinstance(left, Tracer):
             raise NotImplementedError("rrelu draws random slopes, which a transform cannot record")
-        drawn = factories.empty(int(left.sum()), dtype=DTYPES[dtype]).uniform_(lower, upper)
+        drawn = factories.empty(int(left.sum()), dtype=DTYPES[np.dtype(np.float64)]).uniform_(
+            lower, upper
+        )
         values = np.ones(left.shape, dtype)
         values[left] = drawn._array
         in_place.copy_(noise, wrap(values))

@@ -9,6 +9,7 @@ from functrace.torch.tensors.dtypes import DtypeLike
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "alpha_dropout",
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -24,8 +25,15 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "elu_",
+    "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -57,6 +65,7 @@ __all__ = [
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
+    "one_hot",
     "pad",
     "pairwise_distance",
     "pdist",
@@ -86,6 +95,11 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+
+def alpha_dropout(
+    input: Operand, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False
+) -> Value:
+    """Return the input with elements set to SELU's limit at random, scaled and shifted so that normal numbers keep mean and variance."""
 
 def batch_norm(
     input: Operand,
@@ -224,11 +238,62 @@ def cross_entropy(
 ) -> Value:
     """Return the cross-entropy between logits and classes, or probabilities of classes."""
 
+def dropout(
+    input: Operand, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False
+) -> Value:
+    """Return the input with elements set to 0 at random; the others are divided by ``1 - p``."""
+
+def dropout1d(
+    input: Operand, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False
+) -> Value:
+    """Return the input with channels set to 0 at random; the others are divided by ``1 - p``."""
+
+def dropout2d(
+    input: Operand, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False
+) -> Value:
+    """Return the input with channels set to 0 at random; the others are divided by ``1 - p``."""
+
+def dropout3d(
+    input: Operand, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False
+) -> Value:
+    """Return the input with channels set to 0 at random; the others are divided by ``1 - p``."""
+
 def elu(input: Operand, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Value:
     """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
 
 def elu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`elu`, in place."""
+
+def embedding(
+    input: Operand,
+    weight: Operand,
+    padding_idx: builtins.int | None = None,
+    max_norm: builtins.float | None = None,
+    norm_type: builtins.float = 2.0,
+    scale_grad_by_freq: builtins.bool = False,
+    sparse: builtins.bool = False,
+) -> Value:
+    """Return the rows of a matrix at positions."""
+
+def embedding_bag(
+    input: Operand,
+    weight: Operand,
+    offsets: Operand | None = None,
+    max_norm: builtins.float | None = None,
+    norm_type: builtins.float = 2,
+    scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.str = "mean",
+    sparse: builtins.bool = False,
+    per_sample_weights: Operand | None = None,
+    include_last_offset: builtins.bool = False,
+    padding_idx: builtins.int | None = None,
+) -> Value:
+    """Return sums, means or maxima of rows of a matrix, for each bag of positions."""
+
+def feature_alpha_dropout(
+    input: Operand, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False
+) -> Value:
+    """Return `alpha_dropout` of whole channels."""
 
 def gaussian_nll_loss(
     input: Operand,
@@ -447,6 +512,9 @@ def normalize(
     input: Operand, p: builtins.float = 2.0, dim: Any = 1, eps: builtins.float = 1e-12, out: Tensor | None = None
 ) -> Value:
     """Return ``input / max(norm(input, p, dim), eps)``."""
+
+def one_hot(tensor: Operand, num_classes: builtins.int = -1) -> Value:
+    """Return vectors of 0 with a 1 at the position that each element says."""
 
 def pad(
     input: Operand, pad: Sequence[builtins.int], mode: builtins.str = "constant", value: builtins.float | None = None

@@ -423,3 +423,81 @@ def test_refused_arguments_of_normalizations(expression: str) -> None:
         expression, {"x": lambda t: t.arange(12.0).view(3, 4).sin()}
     )
     assert not difference, (expression, expected, found)
+
+
+# -- embeddings, dropout ---------------------------------------------------------------------------
+
+ROWS = {
+    "w": floats(5, 3), "_i": np.array([[0, 1, 4], [1, 1, 2]]), "_f": np.array([0, 1, 4, 1, 1, 2, 0]),
+    "_o": np.array([0, 2, 2, 5]), "s": floats(7, seed=1), "q": floats(2, 3, seed=2),
+    "_u": floats(5, 3, seed=3) * 3,
+}  # fmt: skip
+# scale_grad_by_freq of embedding_bag: PyTorch divides by frequencies of other positions, unless
+# there is one position.
+EMBEDDINGS = cases(
+    "F.embedding(_i, w)|F.embedding(_i, w, 1)|F.embedding(_i, w, -1)|F.embedding(_f, w, scale_grad_by_freq=True)"
+    "|F.embedding(_i, w, 1, scale_grad_by_freq=True)|torch.embedding(w, _i)|torch.embedding(w, _i[0, 0])"
+    "|F.embedding(_i, _u, max_norm=1.)|F.embedding(_i, _u, max_norm=1., norm_type=1.)"
+    "|F.embedding(_i.int(), w)|torch.embedding(w, _i, 4)|F.embedding(_i[:0], w)"
+    "|torch.embedding_renorm_(_u, _f, 0.5, 2.)"
+    "|F.embedding_bag(_i, w)|F.embedding_bag(_i, w, mode='sum')|F.embedding_bag(_i, w, mode='max')"
+    "|F.embedding_bag(_f, w, _o)|F.embedding_bag(_f, w, _o, mode='sum')|F.embedding_bag(_f, w, _o, mode='max')"
+    "|F.embedding_bag(_f, w, _o, padding_idx=1)|F.embedding_bag(_f, w, _o, padding_idx=-5, mode='sum')"
+    "|F.embedding_bag(_f, w, _o, padding_idx=1, mode='max')|F.embedding_bag(_f, w, _o, include_last_offset=True)"
+    "|F.embedding_bag(_f, w, _o, mode='sum', per_sample_weights=s)"
+    "|F.embedding_bag(_i, w, mode='sum', per_sample_weights=q)"
+    "|F.embedding_bag(_f, w, _o, mode='sum', per_sample_weights=s, padding_idx=1)"
+    "|F.embedding_bag(_o[1:3] // 2, w, _o[:2], scale_grad_by_freq=True, mode='sum')"
+    "|F.embedding_bag(_f, _u, _o, 1., mode='sum')|torch.embedding_bag(w, _f, _o)"
+    "|torch.embedding_bag(w, _f, _o, False, 1)|torch.embedding_bag(w, _f, _o, False, 2)"
+    "|torch._embedding_bag(w, _f, _o, False, 2)"
+)
+
+
+@pytest.mark.parametrize("expression", EMBEDDINGS)
+def test_embeddings(expression: str) -> None:
+    check(expression, ROWS, "float64", nodes="torch._" not in expression)
+
+
+DROPOUTS = cases(
+    "F.dropout(x)|F.dropout(x, 0.2)|F.dropout(x, 0.)|F.dropout(x, 1.)|F.dropout(x, training=False)"
+    "|F.dropout1d(x)|F.dropout1d(x[0], 0.3)|F.dropout2d(x[..., None])|F.dropout2d(x)"
+    "|F.dropout3d(x[..., None, None])|F.dropout3d(x[..., None])|F.alpha_dropout(x, 0.4, True)"
+    "|F.alpha_dropout(x)|F.feature_alpha_dropout(x, 0.3, True)|torch.dropout(x, 0.7, True)"
+    "|torch.feature_dropout(x, 0.5, True)|torch.alpha_dropout(x, 0.5, True)"
+    "|torch.feature_alpha_dropout(x, 0.5, True)|F.dropout(x.transpose(0, 1), 0.4)"
+    "|F.dropout(x * 1., 0.5, True, True)|torch.dropout_(x * 1., 0.5, True)|F.dropout1d(x * 1., inplace=True)"
+    "|F.alpha_dropout(x * 1., 0.3, True, True)|torch.native_dropout(x, 0.3, True)[0]"
+    "|F.rrelu(x, training=True)|F.gumbel_softmax(x)|F.gumbel_softmax(x, 0.5, True, dim=1)"
+)
+
+
+@pytest.mark.parametrize("expression", DROPOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_random_functions_draw_the_same_numbers(expression: str, dtype: str) -> None:
+    given = {"x": floats(3, 4, 5)}
+    if expression.startswith("F.rrelu"):
+        given = {"x": -np.abs(given["x"])}
+    check(f"[torch.manual_seed(3), {expression}][1]", given, dtype)
+
+
+@pytest.mark.parametrize("expression", cases(
+    "F.one_hot(t([1,2]))|F.one_hot(t([1,2]),2)|F.one_hot(t([-1,2]))|F.one_hot(t([1,2]).int())"
+    "|F.one_hot(t([]).long())|F.one_hot(t([]).long(),3)|F.one_hot(t([1]),0)|F.one_hot(t(1),3)"
+    "|F.one_hot(t([[1,2],[0,0]]),4)|F.embedding(t([0,5]),x)|F.embedding(t([0.,1]),x)"
+    "|F.embedding(t([0,1]),x[0])|F.embedding(t([0,1]),x,padding_idx=3)|F.embedding(t([0,-1]),x)"
+    "|F.embedding(t([0,1]),x,padding_idx=-4)|F.embedding_bag(t([0,5]),x,t([0]))"
+    "|F.embedding_bag(t([0,1]),x)|F.embedding_bag(t([[0,1]]),x,t([0]))|F.embedding_bag(t([0,1]),x,t([1]))"
+    "|F.embedding_bag(t([0,1]),x,t([0,5]))|F.embedding_bag(t([0,1]),x,t([0]),mode='foo')"
+    "|F.embedding_bag(t([0,1]),x,t([0]),per_sample_weights=torch.ones(2))"
+    "|F.embedding_bag(t([0,1]),x,t([0]),mode='sum',per_sample_weights=torch.ones(3))"
+    "|F.embedding_bag(t([0,1]),x,t([0]),mode='max',scale_grad_by_freq=True)"
+    "|F.embedding_bag(t([0,1]),x,t([[0]]))|F.embedding_bag(t([0.,1]),x,t([0]))"
+    "|torch.dropout(x,1.5,True)|F.dropout(x,1.5)|F.dropout(x,-.1)|F.alpha_dropout(x,2.)"
+    "|F.dropout1d(x[0])|F.dropout2d(x,0.)|F.dropout3d(x,0.)|F.dropout2d(x[None],0.)"
+    "|F.feature_alpha_dropout(x[0],training=True)|F.dropout(x.long())|torch.native_dropout(x,0.,True)"
+))  # fmt: skip
+def test_refused_arguments_of_embeddings_and_dropout(expression: str) -> None:
+    given = {"x": lambda t: t.arange(12.0).view(3, 4), "t": lambda t: t.tensor}
+    difference, expected, found = compare(expression, given)
+    assert not difference, (expression, expected, found)
