@@ -34,7 +34,7 @@ def multiply_add(x: Array, factor: float, summand: float) -> Array:
         wide += np.float64(np.float32(summand))
         return wide.astype(np.float32)
     if factor == 1 and summand == 0:
-        return x
+        return x + 0.0
     product = x * factor
     if summand == 0:
         return product

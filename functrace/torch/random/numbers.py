@@ -164,14 +164,15 @@ def _permuted(places: Array) -> Array:
             result[k], result[place] = result[place], result[k]
         return np.array(result)
     # The element at k just before step k: that of the last earlier step that swapped with place k.
-    moved = places != steps
+    moved = np.flatnonzero(places != steps)
     origin = steps.copy()
-    origin[places[moved]] = steps[moved]  # of repeated places, the last one counts
-    while True:
-        further = origin[origin]
-        if np.array_equal(further, origin):
-            break
-        origin = further
+    origin[places.take(moved)] = moved  # of repeated places, the last one counts
+    active = np.flatnonzero(origin != steps)
+    while active.size:
+        before = origin.take(active)
+        further = origin.take(before)
+        origin[active] = further
+        active = active[further != before]
     # Steps sorted by place: the earlier step with the same place is the one before.
     keys = (places << 32) | steps
     keys.sort()
