@@ -7,17 +7,38 @@ Layer: 9.
 import importlib
 from typing import Any
 
+# PyTorch has functions and files of these names; the functions are the attributes.
+from functrace.torch.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from functrace.torch.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
 FILES: dict[str, str] = {
+    "clip_grad": (
+        "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm"
+    ),
+    "convert_parameters": "parameters_to_vector vector_to_parameters",
+    "fusion": ("fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights"),
+    "init": "skip_init",
+    "memory_format": ("convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format"),
+    "parametrizations": "",
+    "parametrize": "",
+    "prune": "",
     "rnn": "",
+    "stateless": "",
 }
 """The files of this package, and what is exported of each."""
 
 _PLACES = {name: file for file, names in FILES.items() for name in names.split()}
-__all__ = sorted(_PLACES)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "spectral_norm",
+    "weight_norm",
+    *_PLACES,  # pyright: ignore[reportUnsupportedDunderAll]
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a function, or a file, on first access; a function goes before a file of its name."""
+    """Import a function, or a file, on first access."""
     if name in _PLACES:
         module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
         found = globals()[name] = getattr(module, name)
@@ -29,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The files and the functions."""
-    return sorted({*FILES, *_PLACES})
+    return sorted({*FILES, *__all__})
