@@ -55,7 +55,7 @@ class ASGD(PerParameter):
         ...     x.square().sum().backward()
         ...     optimizer.step()
         >>> optimizer.state[x]["ax"]
-        tensor([0.7200, 1.4400])
+        tensor([0.6400, 1.2800])
 
     Source: B. T. Polyak, A. B. Juditsky, Acceleration of stochastic approximation by averaging,
     1992.

@@ -57,7 +57,7 @@ class LBFGS(Optimizer):
         >>> optimizer.step(closure)
         tensor(20., grad_fn=<SumBackward0>)
         >>> x
-        tensor([1., 2.], requires_grad=True)
+        tensor([1.0000, 2.0000], requires_grad=True)
 
     Source: J. Nocedal, S. J. Wright, Numerical optimization, 2006, algorithms 3.5, 3.6, 7.4.
     """

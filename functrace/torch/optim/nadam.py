@@ -54,7 +54,7 @@ class NAdam(PerParameter):
         >>> x.square().sum().backward()
         >>> optimizer.step()
         >>> x
-        tensor([0.8652, 1.8652], requires_grad=True)
+        tensor([0.8944, 1.8944], requires_grad=True)
 
     Source: T. Dozat, Incorporating Nesterov momentum into Adam, 2016.
     """

@@ -48,11 +48,11 @@ class RMSprop(PerParameter):
     Example:
         >>> import functrace.torch as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-        >>> optimizer = torch.optim.RMSprop([x], lr=0.1)
+        >>> optimizer = torch.optim.RMSprop([x], lr=0.01)
         >>> x.square().sum().backward()
         >>> optimizer.step()
         >>> x
-        tensor([0.0000, 1.0000], requires_grad=True)
+        tensor([0.9000, 1.9000], requires_grad=True)
 
     Source: G. Hinton, Neural networks for machine learning, lecture 6; A. Graves, Generating
     sequences with recurrent neural networks, 2013, for the centered form.

@@ -27,7 +27,8 @@ class SGD(PerParameter):
         nesterov: whether the step looks ahead along the new direction.
         maximize: whether the objective grows.
         foreach: no effect.
-        differentiable: whether gradients flow through the step.
+        differentiable: whether gradients flow through the step; as in PyTorch, not through the
+            first direction of momentum.
         fused: no effect.
 
     Raises:

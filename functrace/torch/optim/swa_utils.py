@@ -210,16 +210,16 @@ class AveragedModel(Module):
         self.n_averaged += 1
 
     def _average(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
-        if self.avg_fn is not None:
+        if self.multi_avg_fn is None:
+            function = self.avg_fn or get_swa_avg_fn()
             for average, p in pairs:
-                average.copy_(self.avg_fn(average, p, self.n_averaged))
+                average.copy_(function(average, p, self.n_averaged))
             return
-        update = self.multi_avg_fn or get_swa_multi_avg_fn()
         kinds: dict[Any, list[tuple[Tensor, Tensor]]] = {}
         for average, p in pairs:
             kinds.setdefault(average.dtype, []).append((average, p))
         for several in kinds.values():
-            update([a for a, _ in several], [p for _, p in several], self.n_averaged)
+            self.multi_avg_fn([a for a, _ in several], [p for _, p in several], self.n_averaged)
 
 
 @no_grad()
