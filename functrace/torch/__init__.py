@@ -81,7 +81,9 @@ LAZY = ("optim",)
 __all__ += LAZY
 
 
-if not _typing.TYPE_CHECKING:  # so that type checkers report misspelt names
+if _typing.TYPE_CHECKING:
+    from functrace.torch import optim as optim
+else:  # so that type checkers report misspelt names
 
     def __getattr__(name: str) -> object:
         """Import a submodule on first access; raise an error for a missing name."""
