@@ -43,6 +43,10 @@ from functrace.torch.autograd.running import will_execute as _will_engine_execut
 from functrace.torch.autograd.variable import ImperativeEngine as _ImperativeEngine
 from functrace.torch.autograd.variable import LegacyVariableBase as _LegacyVariableBase
 from functrace.torch.dispatch.dual import is_forward_enabled as _is_fwd_grad_enabled
+from functrace.torch.dispatch.overrides import (
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+)
+from functrace.torch.dispatch.overrides import disabled as _disabled_torch_function_impl  # noqa: F401
 from functrace.torch.tensors.dtypes import DTYPES, dtype
 from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.tensors.tensor import Tensor as TensorBase

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch import random
+from functrace.torch.dispatch.overrides import default, is_installed, overridable, prepare
 from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH, entries
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
@@ -52,14 +53,21 @@ ENTRIES = entries(TABLES)
 
 
 def public(place: str) -> dict[str, Any]:
-    """Return the functions of a namespace by name."""
-    return {name: function for name, (_, function) in ENTRIES[place].items()}
+    """Return the functions of a namespace by name; see overrides.py for those with overrides."""
+    wrap = overridable if is_installed() else _unchanged
+    return {name: wrap(function) for name, (_, function) in ENTRIES[place].items()}
+
+
+def _unchanged(function: Any) -> Any:
+    return function
 
 
 def install() -> None:
     """Set the methods of the class, and the names by which functions are found (and pickled)."""
     for name, (_, method) in ENTRIES[TENSOR].items():
         setattr(Tensor, name, method)
+    Tensor.__torch_function__ = classmethod(default)
+    Tensor._prepare = staticmethod(prepare)
     Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)
     for place in (NN, TENSOR, FUNCTIONAL, TORCH):
         for name, (row, function) in ENTRIES[place].items():

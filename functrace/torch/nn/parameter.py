@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from functrace.torch import errors
+from functrace.torch.dispatch.overrides import disabled
 from functrace.torch.functions import factories
 from functrace.torch.tensors.copying import reduced
 from functrace.torch.tensors.tensor import Tensor
@@ -44,6 +45,9 @@ class Parameter(Tensor, metaclass=_ParameterKind):
         Parameter containing:
         tensor([1., 1.], requires_grad=True)
     """
+
+    _is_plain = True
+    __torch_function__ = disabled
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Any:
         """Make a parameter; of a tensor's own subclass, the same tensor marked as one."""
@@ -113,6 +117,7 @@ class Buffer(Tensor, metaclass=_BufferKind):
     """
 
     persistent: bool
+    _is_plain = True
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
         """Return the tensor's alias, marked as a buffer."""
@@ -183,6 +188,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """
 
     cls_to_become = Parameter
+    _is_plain = True
 
     def __new__(
         cls,
@@ -218,6 +224,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     cls_to_become = Tensor
     persistent: bool
+    _is_plain = True
 
     def __new__(
         cls,

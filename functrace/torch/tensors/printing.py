@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.dispatch.overrides import has_overrides
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_float
 from functrace.torch.tensors.tensor import Tensor
@@ -45,13 +46,15 @@ def text_of(tensor: Tensor) -> str:
     tangent = None if DUALS.level is None else DUALS.level.tangent_of(tensor)
     if tangent is not None:
         parts.append(f"tangent={tangent}")
-    body = _elements(array, len("tensor("))
-    text = f"tensor({body}"
+    kind = type(tensor)
+    opening = f"{kind.__name__}(" if has_overrides(kind) else "tensor("
+    body = _elements(array, len(opening))
+    text = opening + body
     column = len(text) - text.rfind("\n") - 1
     for part in parts:
         if column + 2 + len(part) > _WIDTH:
-            text += ",\n" + " " * len("tensor(")
-            column = len("tensor(")
+            text += ",\n" + " " * len(opening)
+            column = len(opening)
         else:
             text += ", "
             column += 2

@@ -161,7 +161,18 @@ class Tensor(Methods):
     __functrace_jit__: ClassVar[Callable[..., Any]]
     """Treatment of tensors by `functrace.jit`: see func/calls.py."""
 
+    __torch_function__: ClassVar[Any]
+    """Handling of calls on subclasses: see dispatch/overrides.py."""
+    _prepare: ClassVar[Callable[[type[Any]], None]] = staticmethod(lambda kind: None)
+    """Prepares a new subclass; set by dispatch/surface.py."""
+    _is_plain: ClassVar[bool] = True
+    """True in this library's own classes, on which calls are not overridden."""
+
     __array_priority__ = 1000.0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Tensor._prepare(cls)
 
     def __new__(cls, *data: Any, **unused: Any) -> Any:  # (subclasses have arguments of their own)
         """Make a tensor of sizes or of data, as the older constructor does."""
@@ -561,6 +572,8 @@ class Tensor(Methods):
 
 class Mirrored(Tensor):
     """A tensor in the memory of a conjugate, recomputed on access: see mirrors.py."""
+
+    _is_plain = True
 
     @property
     def _array(self) -> Any:
