@@ -4,13 +4,22 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from functrace.torch.functions.pooling import Sizes
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool2d",
+    "avg_pool3d",
     "binary_cross_entropy",
     "cross_entropy_loss",
     "elu",
     "elu_",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gelu",
     "gelu_",
     "glu",
@@ -26,6 +35,10 @@ __all__ = [
     "leaky_relu_",
     "linear",
     "log_sigmoid",
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mish_",
     "mse_loss",
@@ -46,6 +59,7 @@ __all__ = [
     "replication_pad3d",
     "rrelu_with_noise",
     "rrelu_with_noise_",
+    "scaled_dot_product_attention",
     "silu",
     "silu_",
     "smooth_l1_loss",
@@ -53,6 +67,40 @@ __all__ = [
     "softplus",
     "softshrink",
 ]
+
+def adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
+    """Return means of spans that cover the last 2 axes."""
+
+def adaptive_avg_pool3d(input: Operand, output_size: Any) -> Value:
+    """Return means of spans that cover the last 3 axes."""
+
+def adaptive_max_pool2d(input: Operand, output_size: Any) -> Any:
+    """Return maxima of spans that cover the last 2 axes, and their positions."""
+
+def adaptive_max_pool3d(input: Operand, output_size: Any) -> Any:
+    """Return maxima of spans that cover the last 3 axes, and their positions."""
+
+def avg_pool2d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+    divisor_override: builtins.int | None = None,
+) -> Value:
+    """Return the means of windows over 2 axes."""
+
+def avg_pool3d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+    divisor_override: builtins.int | None = None,
+) -> Value:
+    """Return the means of windows over 3 axes."""
 
 def binary_cross_entropy(
     input: Operand, target: Operand, weight: Operand | None = None, reduction: builtins.int = 0
@@ -69,21 +117,17 @@ def cross_entropy_loss(
 ) -> Value:
     """Return the cross-entropy; see ``nn.functional.cross_entropy``."""
 
-def elu(
-    input: Operand,
-    alpha: builtins.float = 1,
-    scale: builtins.float = 1,
-    input_scale: builtins.float = 1,
-) -> Value:
+def elu(input: Operand, alpha: builtins.float = 1, scale: builtins.float = 1, input_scale: builtins.float = 1) -> Value:
     """Return ``scale * input`` where it is positive, ``scale * alpha * (exp(input_scale * input) - 1)`` elsewhere."""
 
-def elu_(
-    input: Operand,
-    alpha: builtins.float = 1,
-    scale: builtins.float = 1,
-    input_scale: builtins.float = 1,
-) -> Value:
+def elu_(input: Operand, alpha: builtins.float = 1, scale: builtins.float = 1, input_scale: builtins.float = 1) -> Value:
     """``_C._nn.elu``, in place."""
+
+def fractional_max_pool2d(input: Operand, kernel_size: Sizes, output_size: Sizes, random_samples: Operand) -> Any:
+    """Return the values and positions of `fractional_max_pool2d`."""
+
+def fractional_max_pool3d(input: Operand, kernel_size: Sizes, output_size: Sizes, random_samples: Operand) -> Any:
+    """Return the values and positions of `fractional_max_pool3d`."""
 
 def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
     """Return ``input`` times the normal distribution function of it."""
@@ -109,14 +153,10 @@ def hardswish_(input: Operand) -> Value:
 def hardtanh(input: Operand, min_val: builtins.float = -1, max_val: builtins.float = 1) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 0."""
 
-def hardtanh_(
-    input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0
-) -> Value:
+def hardtanh_(input: Operand, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Value:
     """`hardtanh`, in place."""
 
-def huber_loss(
-    input: Operand, target: Operand, reduction: builtins.int = 0, delta: builtins.float = 1.0
-) -> Value:
+def huber_loss(input: Operand, target: Operand, reduction: builtins.int = 0, delta: builtins.float = 1.0) -> Value:
     """Return the Huber loss; see ``nn.functional.huber_loss``."""
 
 def l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
@@ -133,6 +173,32 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Valu
 
 def log_sigmoid(input: Operand) -> Value:
     """Return the logarithm of the sigmoid, accurate where the sigmoid rounds to 0 or 1."""
+
+def max_pool2d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 2 axes, and their positions."""
+
+def max_pool3d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 3 axes, and their positions."""
+
+def max_unpool2d(input: Operand, indices: Operand, output_size: Any, *rest: Any) -> Value:
+    """Return `max_unpool2d` for given sizes."""
+
+def max_unpool3d(input: Operand, indices: Operand, output_size: Any, *rest: Any) -> Value:
+    """Return `max_unpool3d` for given sizes."""
 
 def mish(input: Operand) -> Value:
     """Return ``input * tanh(softplus(input))``."""
@@ -187,10 +253,7 @@ def one_hot(tensor: Operand, num_classes: builtins.int = -1) -> Value:
     """Return vectors of 0 with a 1 at the position that each element says."""
 
 def pad(
-    input: Operand,
-    pad: Sequence[builtins.int],
-    mode: builtins.str = "constant",
-    value: builtins.float | None = None,
+    input: Operand, pad: Sequence[builtins.int], mode: builtins.str = "constant", value: builtins.float | None = None
 ) -> Value:
     """Return the tensor with elements added around it."""
 
@@ -238,15 +301,25 @@ def rrelu_with_noise_(
 ) -> Value:
     """`rrelu_with_noise`, in place."""
 
+def scaled_dot_product_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    attn_mask: Operand | None = None,
+    dropout_p: builtins.float = 0.0,
+    is_causal: builtins.bool = False,
+    scale: builtins.float | None = None,
+    enable_gqa: builtins.bool = False,
+) -> Value:
+    """Return ``softmax(query @ key.T * scale + attn_mask) @ value`` for every head."""
+
 def silu(input: Operand) -> Value:
     """Return ``input * sigmoid(input)``."""
 
 def silu_(input: Operand) -> Value:
     """`silu`, in place."""
 
-def smooth_l1_loss(
-    input: Operand, target: Operand, reduction: builtins.int = 0, beta: builtins.float = 1.0
-) -> Value:
+def smooth_l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0, beta: builtins.float = 1.0) -> Value:
     """Return the smoothed absolute difference; see ``nn.functional.smooth_l1_loss``."""
 
 def soft_margin_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:

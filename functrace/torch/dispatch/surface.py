@@ -13,6 +13,7 @@ from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH, entries
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     activations,
+    attention,
     convolution,
     creation,
     distances,
@@ -45,7 +46,7 @@ TABLES = tuple(
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
         convolution, padding, losses, activations, distances, margins, normalization, dropout,
-        embedding, scattering, copying,
+        embedding, attention, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

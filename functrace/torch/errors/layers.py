@@ -284,7 +284,7 @@ def dropout_dimensions(name: str, ndim: int, spatial: int, accepted: str) -> str
 # -- embeddings ------------------------------------------------------------------------------------
 
 
-def index_dtype(name: str, dtype: str) -> str:
+def embedding_indices(name: str, dtype: str) -> str:
     """Return the message for positions of another dtype."""
     return (
         "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
@@ -342,4 +342,117 @@ def bag_mode(mode: str) -> str:
     return (
         "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
         f"mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+    )
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+SHARED_HEADS = "Number of heads in key and value must divide the number of heads in "
+CAUSAL_HINT = (
+    "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+    "`generate_square_subsequent_mask` to create this mask."
+)
+
+
+def bilinear_dtypes(first: str, second: str, weight: str) -> str:
+    """Return the message for operands of bilinear with different dtypes."""
+    return (
+        f"All tensors must have the same dtype, got input1: {first}, input2: {second}, weight: "
+        f"{weight}"
+    )
+
+
+def bilinear_dimensions(first: int, second: int) -> str:
+    """Return the message for operands of bilinear with different numbers of dimensions."""
+    return f"bilinear(): input dimensions do not match: got {first} and {second}"
+
+
+def bilinear_batch(dim: int, first: int, second: int) -> str:
+    """Return the message for operands of bilinear with different sizes."""
+    return f"bilinear(): input batch dimensions do not match at dim {dim}: got {first} and {second}"
+
+
+def bilinear_size(name: str, given: int, wanted: int) -> str:
+    """Return the message for an operand of bilinear that does not fit the weight."""
+    return f"bilinear(): {name} size does not match weight size: got {given} but expected {wanted}"
+
+
+def attention_dtypes(query: str, key: str, value: str) -> str:
+    """Return the message for operands of attention with different dtypes."""
+    return (
+        f"Expected query, key, and value to have the same dtype, but got query.dtype: {query} "
+        f"key.dtype: {key} and value.dtype: {value} instead."
+    )
+
+
+def attention_dimensions(query: int, key: int, value: int) -> str:
+    """Return the message for vectors in attention."""
+    return (
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+        f"{query} key.dim: {key} and value.dim: {value} instead."
+    )
+
+
+def attention_mask(mask: str, query: str) -> str:
+    """Return the message for a mask of another dtype."""
+    return (
+        "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+        f"attn_mask.dtype: {mask} and  query.dtype: {query} instead."
+    )
+
+
+def key_rows(key: Sequence[int], value: Sequence[int]) -> str:
+    """Return the message for numbers of keys and values that differ."""
+    return (
+        f"key's sequence and batch dims torch.Size({list(key)}) do not match value's "
+        f"torch.Size({list(value)})"
+    )
+
+
+def key_shape(key: Sequence[int], value: Sequence[int]) -> str:
+    """Return the message for shapes of keys and values that differ."""
+    return f"key shape torch.Size({list(key)}) does not match value shape torch.Size({list(value)})"
+
+
+def heads_mask(ndim: int, shape: Sequence[int], wanted: Sequence[int]) -> str:
+    """Return the message for a mask of another shape."""
+    return (
+        f"The shape of the {ndim}D attn_mask is torch.Size({list(shape)}), but should be "
+        f"{tuple(wanted)}."
+    )
+
+
+def mismatched_masks(name: str, other: str) -> str:
+    """Return the warning for masks of different dtypes."""
+    return (
+        f"Support for mismatched {name} and {other} is deprecated. Use same type for both instead."
+    )
+
+
+def heads_query(ndim: int) -> str:
+    """Return the message for a query with another number of dimensions."""
+    return f"query should be unbatched 2D or batched 3D tensor but received {ndim}-D query tensor"
+
+
+def heads_key(word: str, wanted: int, key: int, value: int) -> str:
+    """Return the message for keys and values with another number of dimensions."""
+    return (
+        f"For {word} `query`, expected `key` and `value` to be {wanted}-D but found {key}-D and "
+        f"{value}-D tensors respectively"
+    )
+
+
+def heads_padding(word: str, wanted: int, ndim: int) -> str:
+    """Return the message for a padding mask with another number of dimensions."""
+    return (
+        f"For {word} `query`, expected `key_padding_mask` to be `None` or {wanted}-D but found "
+        f"{ndim}-D tensor instead"
+    )
+
+
+def heads_mask_dimensions(word: str, ndim: int) -> str:
+    """Return the message for a mask with another number of dimensions."""
+    return (
+        f"For {word} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {ndim}-D "
+        "tensor instead"
     )

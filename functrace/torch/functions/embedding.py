@@ -134,7 +134,7 @@ EMBEDDING = Op(
 def _check_indices(indices: Operand, rows: int, name: str) -> None:
     dtype = f.dtype_of(indices)
     if dtype not in (np.int64, np.int32):
-        raise RuntimeError(errors.index_dtype(name, DTYPES[dtype].printed))
+        raise RuntimeError(errors.embedding_indices(name, DTYPES[dtype].printed))
     array = _concrete(indices)
     if (
         name == "embedding"

@@ -4,13 +4,26 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.torch.functions.convolution import Sizes
+from functrace.torch.functions.pooling import Sizes
 from functrace.torch.tensors.dtypes import DtypeLike
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
@@ -34,6 +47,10 @@ __all__ = [
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -57,9 +74,22 @@ __all__ = [
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
@@ -77,6 +107,7 @@ __all__ = [
     "rms_norm",
     "rrelu",
     "rrelu_",
+    "scaled_dot_product_attention",
     "selu",
     "selu_",
     "sigmoid",
@@ -96,10 +127,69 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
+def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
+    """Return means of spans of the last axis; see `adaptive_avg_pool2d`."""
+
+def adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
+    """Return means of spans that cover the last 2 axes."""
+
+def adaptive_avg_pool3d(input: Operand, output_size: Any) -> Value:
+    """Return means of spans that cover the last 3 axes."""
+
+def adaptive_max_pool1d(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+    """Return maxima of spans that cover the last 1 axes."""
+
+def adaptive_max_pool1d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+    """Return maxima of spans that cover the last 1 axes, and their positions."""
+
+def adaptive_max_pool2d(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+    """Return maxima of spans that cover the last 2 axes."""
+
+def adaptive_max_pool2d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+    """Return maxima of spans that cover the last 2 axes, and their positions."""
+
+def adaptive_max_pool3d(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+    """Return maxima of spans that cover the last 3 axes."""
+
+def adaptive_max_pool3d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+    """Return maxima of spans that cover the last 3 axes, and their positions."""
+
 def alpha_dropout(
     input: Operand, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False
 ) -> Value:
     """Return the input with elements set to SELU's limit at random, scaled and shifted so that normal numbers keep mean and variance."""
+
+def avg_pool1d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+) -> Value:
+    """Return the means of windows along the last axis; see `avg_pool2d`."""
+
+def avg_pool2d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+    divisor_override: builtins.int | None = None,
+) -> Value:
+    """Return the means of windows over 2 axes."""
+
+def avg_pool3d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+    divisor_override: builtins.int | None = None,
+) -> Value:
+    """Return the means of windows over 3 axes."""
 
 def batch_norm(
     input: Operand,
@@ -112,6 +202,9 @@ def batch_norm(
     eps: builtins.float = 1e-05,
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each channel."""
+
+def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Value:
+    """Return ``input1 @ weight[k] @ input2 + bias[k]`` for each ``k``."""
 
 def binary_cross_entropy(
     input: Operand,
@@ -295,6 +388,46 @@ def feature_alpha_dropout(
 ) -> Value:
     """Return `alpha_dropout` of whole channels."""
 
+def fractional_max_pool2d(
+    input: Operand,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Any = None,
+    return_indices: builtins.bool = False,
+    _random_samples: Operand | None = None,
+) -> Any:
+    """Return the maxima of windows at random places over 2 axes."""
+
+def fractional_max_pool2d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Any = None,
+    return_indices: builtins.bool = False,
+    _random_samples: Operand | None = None,
+) -> Any:
+    """Return the values and positions of `fractional_max_pool2d`."""
+
+def fractional_max_pool3d(
+    input: Operand,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Any = None,
+    return_indices: builtins.bool = False,
+    _random_samples: Operand | None = None,
+) -> Any:
+    """Return the maxima of windows at random places over 3 axes."""
+
+def fractional_max_pool3d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: Any = None,
+    return_indices: builtins.bool = False,
+    _random_samples: Operand | None = None,
+) -> Any:
+    """Return the values and positions of `fractional_max_pool3d`."""
+
 def gaussian_nll_loss(
     input: Operand,
     target: Operand,
@@ -442,6 +575,33 @@ def log_softmax(
 def logsigmoid(input: Operand) -> Value:
     """Return the logarithm of the sigmoid, accurate where the sigmoid rounds to 0 or 1."""
 
+def lp_pool1d(
+    input: Operand,
+    norm_type: builtins.float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: builtins.bool = False,
+) -> Value:
+    """Return the sums of powers in windows over 1 axes, and the root of these."""
+
+def lp_pool2d(
+    input: Operand,
+    norm_type: builtins.float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: builtins.bool = False,
+) -> Value:
+    """Return the sums of powers in windows over 2 axes, and the root of these."""
+
+def lp_pool3d(
+    input: Operand,
+    norm_type: builtins.float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: builtins.bool = False,
+) -> Value:
+    """Return the sums of powers in windows over 3 axes, and the root of these."""
+
 def margin_ranking_loss(
     input1: Operand,
     input2: Operand,
@@ -452,6 +612,99 @@ def margin_ranking_loss(
     reduction: builtins.str = "mean",
 ) -> Value:
     """Return ``max(0, -target * (input1 - input2) + margin)`` for targets 1 and -1."""
+
+def max_pool1d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+    return_indices: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 1 axes."""
+
+def max_pool1d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 1 axes, and their positions."""
+
+def max_pool2d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+    return_indices: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 2 axes."""
+
+def max_pool2d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 2 axes, and their positions."""
+
+def max_pool3d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+    return_indices: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 3 axes."""
+
+def max_pool3d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 3 axes, and their positions."""
+
+def max_unpool1d(
+    input: Operand,
+    indices: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Any = None,
+) -> Value:
+    """Return images with the maxima of a pooling over 1 axes at their places, and 0."""
+
+def max_unpool2d(
+    input: Operand,
+    indices: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Any = None,
+) -> Value:
+    """Return images with the maxima of a pooling over 2 axes at their places, and 0."""
+
+def max_unpool3d(
+    input: Operand,
+    indices: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Any = None,
+) -> Value:
+    """Return images with the maxima of a pooling over 3 axes at their places, and 0."""
 
 def mish(input: Operand, inplace: builtins.bool = False) -> Value:
     """Return ``input * tanh(softplus(input))``."""
@@ -465,6 +718,35 @@ def mse_loss(
     weight: Operand | None = None,
 ) -> Value:
     """Return the (mean) squared difference, weighted if there are weights of the input's shape."""
+
+def multi_head_attention_forward(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    embed_dim_to_check: builtins.int,
+    num_heads: builtins.int,
+    in_proj_weight: Operand | None,
+    in_proj_bias: Operand | None,
+    bias_k: Operand | None,
+    bias_v: Operand | None,
+    add_zero_attn: builtins.bool,
+    dropout_p: builtins.float,
+    out_proj_weight: Operand,
+    out_proj_bias: Operand | None,
+    training: builtins.bool = True,
+    key_padding_mask: Operand | None = None,
+    need_weights: builtins.bool = True,
+    attn_mask: Operand | None = None,
+    use_separate_proj_weight: builtins.bool = False,
+    q_proj_weight: Operand | None = None,
+    k_proj_weight: Operand | None = None,
+    v_proj_weight: Operand | None = None,
+    static_k: Operand | None = None,
+    static_v: Operand | None = None,
+    average_attn_weights: builtins.bool = True,
+    is_causal: builtins.bool = False,
+) -> builtins.tuple[Any, Any]:
+    """Return attention of several heads, with projections of its operands and its result."""
 
 def multi_margin_loss(
     input: Operand,
@@ -577,6 +859,18 @@ def rrelu_(
     training: builtins.bool = False,
 ) -> Value:
     """`rrelu`, in place."""
+
+def scaled_dot_product_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    attn_mask: Operand | None = None,
+    dropout_p: builtins.float = 0.0,
+    is_causal: builtins.bool = False,
+    scale: builtins.float | None = None,
+    enable_gqa: builtins.bool = False,
+) -> Value:
+    """Return ``softmax(query @ key.T * scale + attn_mask) @ value`` for every head."""
 
 def selu(input: Operand, inplace: builtins.bool = False) -> Value:
     """Return the scaled ELU of self-normalizing networks: ``1.0507 * elu(input, 1.6733)``."""

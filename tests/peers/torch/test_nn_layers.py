@@ -501,3 +501,103 @@ def test_refused_arguments_of_embeddings_and_dropout(expression: str) -> None:
     given = {"x": lambda t: t.arange(12.0).view(3, 4), "t": lambda t: t.tensor}
     difference, expected, found = compare(expression, given)
     assert not difference, (expression, expected, found)
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+HEADS = {
+    "q": floats(2, 4, 5, 3), "k": floats(2, 4, 6, 3, seed=1), "v": floats(2, 4, 6, 3, seed=2),
+    "_m": floats(5, 6, seed=3), "a": floats(5, 6, seed=4), "u": floats(2, 2, 6, 3, seed=5),
+    "x": floats(3, 4), "y": floats(3, 5), "w": floats(2, 4, 5), "b": floats(2),
+    "e": floats(2, 4, 6, 7, seed=6),
+}  # fmt: skip
+ATTENTIONS = cases(
+    "S(q, k, v)|S(q, k, v, _m)|S(q, k, v, a)|S(q, k, v, _m > 0)|S(q, k, v, scale=0.3)"
+    "|S(q, k, v, is_causal=True)|S(q, k, v, _m > 9)|S(q, k, v, (_m > 0)[None, None])"
+    "|S(q, u, u, enable_gqa=True)|S(q[0], k[0], v[0])|S(q[0, 0], k[0, 0], v[0, 0])"
+    "|S(q[0], k[0], v[0], _m > 0)|S(q[0], k[0], v[0], is_causal=True)|S(q, k, e)"
+    "|S(q[0], k[0], v[0], a)|S(q, k, v, (_m > 0)[:1])|S(q, k[:, :1], v[:, :1])"
+    "|S(q[:, :, None], k[:, :, None], v[:, :, None])|S(k, k, k, is_causal=True)"
+    "|F.bilinear(x, y, w)|F.bilinear(x, y, w, b)|F.bilinear(x[0], y[0], w, b)|torch.bilinear(x[None], y[None], w)"
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("expression", ATTENTIONS)
+def test_attention(expression: str, dtype: str) -> None:
+    expression = expression.replace("S(", "F.scaled_dot_product_attention(")
+    check(
+        expression,
+        HEADS,
+        dtype,
+        nodes="[0]" not in expression
+        and "bil" not in expression
+        and "None" not in expression
+        and "e)" not in expression,
+    )
+
+
+PROJECTED = {
+    "q": floats(5, 2, 8), "k": floats(6, 2, 8, seed=1), "v": floats(6, 2, 8, seed=2), "w": floats(24, 8),
+    "b": floats(24), "o": floats(8, 8), "p": floats(8), "_m": floats(5, 6, seed=3), "h": floats(1, 1, 8),
+    "_n": floats(4, 5, 6), "_d": floats(2, 6), "g": floats(8, 8, seed=4), "s": floats(4, 7, 4),
+}  # fmt: skip
+SEPARATE = "q_proj_weight=o, k_proj_weight=g, v_proj_weight=g"
+CAUSAL = "attn_mask=torch.ones(5, 5).triu(1).bool(), is_causal=True"
+PLAIN_HEADS = "F.multi_head_attention_forward({}, 8, 2, w, b, {}, {}, 0.0, o, p, {})"
+MULTI_HEADS = [
+    PLAIN_HEADS.format(operands, bias, zero, rest)
+    for operands, bias, zero, rest in (
+        ("q, k, v", "None, None", "False", "True"), ("q, q, q", "None, None", "False", "True"),
+        ("q, k, v", "h, h * 2", "False", "True"), ("q, k, v", "h, h", "True", "True"),
+        ("q, k, v", "None, None", "True", "key_padding_mask=_d > 0.5"),
+        ("q, k, v", "h, h", "True", "key_padding_mask=_d > 0.5, attn_mask=_m > 1"),
+        ("q, k, v", "None, None", "False", "attn_mask=_m"), ("q, k, v", "h, h", "False", "attn_mask=_n"),
+        ("q, k, v", "None, None", "False", "attn_mask=_m, need_weights=False"),
+        ("q, k, v", "None, None", "False", "attn_mask=_n, need_weights=False"),
+        ("q, q, q", "None, None", "False", "need_weights=False, " + CAUSAL),
+        ("q, k, v", "None, None", "False", "key_padding_mask=_d, attn_mask=_m, need_weights=False"),
+        ("q, k, v", "None, None", "False", "average_attn_weights=False"),
+        ("q[:, 0], k[:, 0], v[:, 0]", "None, None", "False", "attn_mask=_m > 1, key_padding_mask=_d[0] > 1"),
+        ("q, k, v", "None, None", "False", "use_separate_proj_weight=True, " + SEPARATE),
+        ("q, k, v", "None, None", "False", "static_k=s, static_v=s"),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", MULTI_HEADS)
+def test_multi_head_attention(expression: str) -> None:
+    expression = f"[x for x in {expression} if x is not None]"
+    check(expression, PROJECTED, "float64", nodes=False)
+
+
+@pytest.mark.parametrize("expression", cases(
+    "S(x,x,x.double())|S(x[0,0,0],x,x)|S(x,x,x,torch.ones(4,4).long())|S(x,x,x,torch.ones(4,4).double())"
+    "|S(x,x,x,dropout_p=1.5)|S(x,torch.cat([x,x],1)[:,:2],x[:,:2],enable_gqa=True)"
+    "|S(x,x,x,is_causal=True,attn_mask=torch.ones(4,4).bool())|M()|M(E=4)|M(H=3)|M(q=q[0,0])|M(k=q[:,:1])|M(k=q[:3])"
+    "|M(is_causal=True)|M(attn_mask=torch.ones(5,4).bool())|M(attn_mask=torch.ones(3,5,5).bool())"
+    "|M(attn_mask=torch.ones(5,5).long())|M(attn_mask=torch.zeros(5,5),key_padding_mask=torch.zeros(2,5).bool())"
+    "|M(key_padding_mask=torch.zeros(2,4).bool())|M(bk=torch.ones(1,1,8))|M(W=None)|M(W=None,use_separate_proj_weight=True)"
+    "|M(key_padding_mask=torch.zeros(2,5).bool(), q=q[:,0])|M(static_k=torch.ones(4,5,3))"
+    "|F.bilinear(q,q,torch.ones(2,8,3))|F.bilinear(q,q[:2],torch.ones(2,8,8))|F.bilinear(q,q,torch.ones(2,8,8).double())"
+    "|F.bilinear(q,q,torch.ones(2,8,8),torch.ones(3))"
+))  # fmt: skip
+def test_refused_arguments_of_attention(expression: str) -> None:
+    def heads(library: Any) -> Any:
+        ones = library.ones(5, 2, 8)
+
+        def call(
+            q: Any = ones, k: Any = ones, v: Any = ones, E: int = 8, H: int = 2,
+            W: Any = library.ones(24, 8), bk: Any = None, bv: Any = None, **rest: Any,
+        ) -> Any:  # fmt: skip
+            given = (q, k, v, E, H, W, None, bk, bv, False, 0.0, library.ones(8, 8), None)
+            return library.nn.functional.multi_head_attention_forward(*given, **rest)
+
+        return call
+
+    given = {
+        "x": lambda t: t.ones(2, 3, 4, 8), "q": lambda t: t.ones(5, 2, 8), "M": heads,
+        "S": lambda t: t.nn.functional.scaled_dot_product_attention,
+    }  # fmt: skip
+    difference, expected, found = compare(expression, given)
+    assert not difference, (expression, expected, found)
