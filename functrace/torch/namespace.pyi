@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
-from functrace.torch.functions.convolution import Sizes
 from functrace.torch.functions.elementwise import Dtype
 from functrace.torch.functions.factories import DeviceLike, Layout
+from functrace.torch.functions.pooling import Sizes
 from functrace.torch.functions.reductions import Dims
 from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
@@ -18,31 +18,45 @@ from functrace.typing import Array
 
 __all__ = [
     "_dirichlet_grad",
+    "_embedding_bag",
     "_sample_dirichlet",
     "_standard_gamma",
     "_standard_gamma_grad",
     "abs",
+    "abs_",
     "absolute",
     "acos",
+    "acos_",
     "acosh",
+    "acosh_",
+    "adaptive_avg_pool1d",
+    "adaptive_max_pool1d",
     "add",
     "addcdiv",
     "addcmul",
     "addmm",
     "all",
     "allclose",
+    "alpha_dropout",
+    "alpha_dropout_",
     "amax",
     "amin",
     "angle",
     "any",
     "arange",
     "arccos",
+    "arccos_",
     "arccosh",
+    "arccosh_",
     "arcsin",
+    "arcsin_",
     "arcsinh",
+    "arcsinh_",
     "arctan",
     "arctan2",
+    "arctan_",
     "arctanh",
+    "arctanh_",
     "argmax",
     "argmin",
     "argsort",
@@ -51,12 +65,18 @@ __all__ = [
     "as_tensor",
     "asarray",
     "asin",
+    "asin_",
     "asinh",
+    "asinh_",
     "atan",
     "atan2",
+    "atan_",
     "atanh",
+    "atanh_",
+    "avg_pool1d",
     "batch_norm",
     "bernoulli",
+    "bilinear",
     "binary_cross_entropy_with_logits",
     "binomial",
     "bitwise_and",
@@ -74,17 +94,26 @@ __all__ = [
     "cdist",
     "cdouble",
     "ceil",
+    "ceil_",
     "celu",
     "celu_",
     "cfloat",
     "chunk",
     "clamp",
+    "clamp_",
+    "clamp_max",
+    "clamp_max_",
+    "clamp_min",
+    "clamp_min_",
     "clip",
+    "clip_",
     "clone",
     "complex",
     "complex128",
     "complex64",
     "conj",
+    "conj_physical",
+    "conj_physical_",
     "constant_pad_nd",
     "conv1d",
     "conv2d",
@@ -94,32 +123,60 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "convolution",
+    "copysign",
     "cos",
+    "cos_",
     "cosh",
+    "cosh_",
     "cosine_embedding_loss",
     "cosine_similarity",
     "count_nonzero",
     "cumprod",
     "cumsum",
+    "deg2rad",
+    "deg2rad_",
     "diag",
     "diag_embed",
     "diagonal",
+    "digamma",
+    "digamma_",
     "dist",
     "div",
     "divide",
     "dot",
     "double",
+    "dropout",
+    "dropout_",
     "einsum",
+    "embedding",
+    "embedding_bag",
+    "embedding_renorm_",
     "empty",
     "empty_like",
     "empty_strided",
     "eq",
     "equal",
+    "erf",
+    "erf_",
+    "erfc",
+    "erfc_",
+    "erfinv",
+    "erfinv_",
     "exp",
     "exp2",
+    "exp2_",
+    "exp_",
     "expm1",
+    "expm1_",
     "eye",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
+    "fill",
+    "fill_",
     "fix",
+    "fix_",
     "flatten",
     "flip",
     "fliplr",
@@ -128,15 +185,22 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "float_power",
     "floor",
+    "floor_",
     "floor_divide",
     "fmax",
     "fmin",
     "fmod",
+    "frac",
+    "frac_",
+    "frexp",
     "from_numpy",
     "full",
     "full_like",
     "gather",
+    "gcd",
+    "gcd_",
     "ge",
     "ger",
     "get_rng_state",
@@ -146,8 +210,13 @@ __all__ = [
     "gt",
     "half",
     "hardshrink",
+    "heaviside",
     "hinge_embedding_loss",
     "hypot",
+    "i0",
+    "i0_",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_copy",
@@ -165,29 +234,47 @@ __all__ = [
     "is_conj",
     "is_floating_point",
     "is_inference",
+    "is_neg",
     "is_nonzero",
+    "is_same_size",
+    "is_signed",
     "isclose",
     "isfinite",
     "isin",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
     "kl_div",
     "layer_norm",
+    "lcm",
+    "lcm_",
+    "ldexp",
+    "ldexp_",
     "le",
     "lerp",
     "less",
     "less_equal",
+    "lgamma",
     "linspace",
     "log",
     "log10",
+    "log10_",
     "log1p",
+    "log1p_",
     "log2",
+    "log2_",
+    "log_",
     "log_softmax",
     "logaddexp",
+    "logaddexp2",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logit",
+    "logit_",
     "logspace",
     "logsumexp",
     "long",
@@ -198,6 +285,10 @@ __all__ = [
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "median",
@@ -211,15 +302,22 @@ __all__ = [
     "multinomial",
     "multiply",
     "mv",
+    "mvlgamma",
+    "nan_to_num",
+    "nan_to_num_",
     "nanmedian",
     "nansum",
     "narrow",
     "native_batch_norm",
+    "native_dropout",
     "native_group_norm",
     "native_layer_norm",
     "ne",
     "neg",
+    "neg_",
     "negative",
+    "negative_",
+    "nextafter",
     "nonzero",
     "norm",
     "normal",
@@ -233,11 +331,15 @@ __all__ = [
     "permute",
     "poisson",
     "poisson_nll_loss",
+    "polar",
+    "polygamma",
     "positive",
     "pow",
     "prelu",
     "prod",
     "promote_types",
+    "rad2deg",
+    "rad2deg_",
     "rand",
     "rand_like",
     "randint",
@@ -248,6 +350,7 @@ __all__ = [
     "ravel",
     "real",
     "reciprocal",
+    "reciprocal_",
     "relu",
     "relu_",
     "remainder",
@@ -259,9 +362,11 @@ __all__ = [
     "rms_norm",
     "roll",
     "round",
+    "round_",
     "rrelu",
     "rrelu_",
     "rsqrt",
+    "rsqrt_",
     "rsub",
     "scalar_tensor",
     "scatter",
@@ -280,13 +385,19 @@ __all__ = [
     "sign",
     "signbit",
     "sin",
+    "sin_",
+    "sinc",
+    "sinc_",
     "sinh",
+    "sinh_",
     "softmax",
     "sort",
     "split",
     "split_with_sizes",
     "sqrt",
+    "sqrt_",
     "square",
+    "square_",
     "squeeze",
     "stack",
     "std",
@@ -300,6 +411,7 @@ __all__ = [
     "take",
     "take_along_dim",
     "tan",
+    "tan_",
     "tanh",
     "tanh_",
     "tensor",
@@ -316,6 +428,7 @@ __all__ = [
     "triu",
     "true_divide",
     "trunc",
+    "trunc_",
     "uint8",
     "unbind",
     "unflatten",
@@ -328,6 +441,9 @@ __all__ = [
     "view_as_complex",
     "view_as_real",
     "where",
+    "xlogy",
+    "xlogy_",
+    "zero_",
     "zeros",
     "zeros_like",
 ]
@@ -355,6 +471,19 @@ cdouble: dtype
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """Return the derivative of an element of a point of Dirichlet's distribution by its concentration, over one less the element."""
 
+def _embedding_bag(
+    weight: Operand,
+    indices: Operand,
+    offsets: Operand,
+    scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.int = 0,
+    sparse: builtins.bool = False,
+    per_sample_weights: Operand | None = None,
+    include_last_offset: builtins.bool = False,
+    padding_idx: builtins.int | None = None,
+) -> builtins.tuple[Any, Any, Any, Any]:
+    """Return sums, means or maxima of rows; the bag of each position; the sizes of bags; and the positions of maxima."""
+
 def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
     """Return points of a simplex, of Dirichlet's distribution."""
 
@@ -367,14 +496,29 @@ def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
 def abs(input: Operand, *, out: Any = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
+def abs_(input: Operand) -> Value:
+    """`abs`, in place."""
+
 def absolute(input: Operand, *, out: Any = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
 def acos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arccosine of each element."""
 
+def acos_(input: Operand) -> Value:
+    """`acos`, in place."""
+
 def acosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic cosine of each element."""
+
+def acosh_(input: Operand) -> Value:
+    """`acosh`, in place."""
+
+def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
+    """Return means of spans of the last axis; see `adaptive_avg_pool2d`."""
+
+def adaptive_max_pool1d(input: Operand, output_size: Any) -> Any:
+    """Return maxima of spans that cover the last 1 axes, and their positions."""
 
 def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input + alpha * other``."""
@@ -399,6 +543,12 @@ def allclose(
     equal_nan: builtins.bool = False,
 ) -> builtins.bool:
     """Return True if all elements are close: ``|input - other| <= atol + rtol * |other|``."""
+
+def alpha_dropout(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """Return the input with elements set to SELU's limit at random."""
+
+def alpha_dropout_(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """`alpha_dropout`, in place."""
 
 def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the largest element, of all or along dimensions; ties share the gradient."""
@@ -428,14 +578,26 @@ def arange(
 def arccos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arccosine of each element."""
 
+def arccos_(input: Operand) -> Value:
+    """`acos`, in place."""
+
 def arccosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic cosine of each element."""
+
+def arccosh_(input: Operand) -> Value:
+    """`acosh`, in place."""
 
 def arcsin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
 
+def arcsin_(input: Operand) -> Value:
+    """`asin`, in place."""
+
 def arcsinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic sine of each element."""
+
+def arcsinh_(input: Operand) -> Value:
+    """`asinh`, in place."""
 
 def arctan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arctangent of each element."""
@@ -443,8 +605,14 @@ def arctan(input: Operand, *, out: Tensor | None = None) -> Value:
 def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of the points ``(other, input)``, element by element."""
 
+def arctan_(input: Operand) -> Value:
+    """`atan`, in place."""
+
 def arctanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
+
+def arctanh_(input: Operand) -> Value:
+    """`atanh`, in place."""
 
 def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the index of the maximum, of all elements or along a dimension."""
@@ -488,8 +656,14 @@ def asarray(
 def asin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
 
+def asin_(input: Operand) -> Value:
+    """`asin`, in place."""
+
 def asinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic sine of each element."""
+
+def asinh_(input: Operand) -> Value:
+    """`asinh`, in place."""
 
 def atan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arctangent of each element."""
@@ -497,8 +671,24 @@ def atan(input: Operand, *, out: Tensor | None = None) -> Value:
 def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of the points ``(other, input)``, element by element."""
 
+def atan_(input: Operand) -> Value:
+    """`atan`, in place."""
+
 def atanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
+
+def atanh_(input: Operand) -> Value:
+    """`atanh`, in place."""
+
+def avg_pool1d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: builtins.bool = False,
+    count_include_pad: builtins.bool = True,
+) -> Value:
+    """Return the means of windows along the last axis; see `avg_pool2d`."""
 
 def batch_norm(
     input: Operand,
@@ -515,6 +705,9 @@ def batch_norm(
 
 def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
+
+def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Value:
+    """Return ``input1 @ weight[k] @ input2 + bias[k]`` for each ``k``."""
 
 def binary_cross_entropy_with_logits(
     input: Operand,
@@ -572,6 +765,9 @@ def cdist(
 def ceil(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smallest integer that is not below each element."""
 
+def ceil_(input: Operand) -> Value:
+    """`ceil`, in place."""
+
 def celu(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """Return ``input`` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
 
@@ -584,8 +780,26 @@ def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builti
 def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 1."""
 
+def clamp_(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """`clamp`, in place."""
+
+def clamp_max(input: Operand, max: Operand, *, out: Any = None) -> Value:
+    """Return each element, at most the bound."""
+
+def clamp_max_(input: Operand, max: Operand) -> Value:
+    """`clamp_max`, in place."""
+
+def clamp_min(input: Operand, min: Operand, *, out: Any = None) -> Value:
+    """Return each element, at least the bound."""
+
+def clamp_min_(input: Operand, min: Operand) -> Value:
+    """`clamp_min`, in place."""
+
 def clip(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
     """Return each element, limited to the bounds; at a bound the derivative is 1."""
+
+def clip_(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """`clamp`, in place."""
 
 def clone(input: Operand) -> Value:
     """Return a differentiable copy."""
@@ -595,6 +809,12 @@ def complex(real: Operand, imag: Operand, *, out: Any = None) -> Value:
 
 def conj(input: Operand) -> Value:
     """Return the conjugate, a view; a real tensor is returned itself."""
+
+def conj_physical(input: Operand, *, out: Any = None) -> Value:
+    """Return the conjugate, computed at once; a real tensor is returned itself."""
+
+def conj_physical_(input: Tensor) -> Tensor:
+    """`conj_physical`, in place."""
 
 def constant_pad_nd(input: Operand, pad: Sequence[builtins.int], value: builtins.float = 0) -> Value:
     """Return the tensor with elements of one value around it."""
@@ -684,11 +904,20 @@ def convolution(
 ) -> Value:
     """Return the convolution (or the transposed one) of batched images of any rank."""
 
+def copysign(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return the size of ``input`` with the sign of ``other``."""
+
 def cos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the cosine of each element."""
 
+def cos_(input: Operand) -> Value:
+    """`cos`, in place."""
+
 def cosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic cosine of each element."""
+
+def cosh_(input: Operand) -> Value:
+    """`cosh`, in place."""
 
 def cosine_embedding_loss(
     input1: Operand, input2: Operand, target: Operand, margin: builtins.float = 0.0, reduction: builtins.int = 0
@@ -707,6 +936,12 @@ def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None
 def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative sum along a dimension; integers become int64."""
 
+def deg2rad(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return angles in degrees as radians."""
+
+def deg2rad_(input: Operand) -> Value:
+    """`deg2rad`, in place."""
+
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
 
@@ -715,6 +950,12 @@ def diag_embed(input: Operand, offset: builtins.int = 0) -> Value:
 
 def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Value:
     """Return a view of a diagonal of two dimensions, as the last dimension."""
+
+def digamma(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the derivative of `lgamma`."""
+
+def digamma_(input: Operand) -> Value:
+    """`digamma`, in place."""
 
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Value:
     """Return the norm of the difference."""
@@ -728,8 +969,39 @@ def divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Valu
 def dot(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two vectors."""
 
+def dropout(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """Return the input with elements set to 0 at random."""
+
+def dropout_(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """`dropout`, in place."""
+
 def einsum(equation: builtins.str, *operands: Any) -> Value:
     """Return a sum of products, specified by dimension letters: ``einsum("ij,jk->ik", a, b)``."""
+
+def embedding(
+    weight: Operand,
+    indices: Operand,
+    padding_idx: builtins.int = -1,
+    scale_grad_by_freq: builtins.bool = False,
+    sparse: builtins.bool = False,
+) -> Value:
+    """Return rows of a matrix; see ``nn.functional.embedding``."""
+
+def embedding_bag(
+    weight: Operand,
+    indices: Operand,
+    offsets: Operand,
+    scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.int = 0,
+    sparse: builtins.bool = False,
+    per_sample_weights: Operand | None = None,
+    include_last_offset: builtins.bool = False,
+    padding_idx: builtins.int | None = None,
+) -> builtins.tuple[Any, Any, Any, Any]:
+    """Return sums, means or maxima of rows; the bag of each position; the sizes of bags; and the positions of maxima."""
+
+def embedding_renorm_(input: Tensor, indices: Operand, max_norm: builtins.float, norm_type: builtins.float = 2.0) -> Tensor:
+    """Scale the rows at some positions to a norm of at most ``max_norm``, in place."""
 
 def empty(
     *sizes: builtins.int | Sequence[builtins.int],
@@ -773,14 +1045,41 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
     """Return True if two tensors have the same shape and elements."""
 
+def erf(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the error function of each element."""
+
+def erf_(input: Operand) -> Value:
+    """`erf`, in place."""
+
+def erfc(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the complementary error function, ``1 - erf(input)``."""
+
+def erfc_(input: Operand) -> Value:
+    """`erfc`, in place."""
+
+def erfinv(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the inverse of the error function."""
+
+def erfinv_(input: Operand) -> Value:
+    """`erfinv`, in place."""
+
 def exp(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the exponential of each element."""
 
 def exp2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the power of 2 of each element."""
 
+def exp2_(input: Operand) -> Value:
+    """`exp2`, in place."""
+
+def exp_(input: Operand) -> Value:
+    """`exp`, in place."""
+
 def expm1(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the exponential minus 1, accurate near 0, of each element."""
+
+def expm1_(input: Operand) -> Value:
+    """`expm1`, in place."""
 
 def eye(
     n: builtins.int,
@@ -794,8 +1093,29 @@ def eye(
 ) -> Tensor:
     """Return ones on the diagonal."""
 
+def feature_alpha_dropout(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """Return the input with channels set to SELU's limit at random."""
+
+def feature_alpha_dropout_(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """`feature_alpha_dropout`, in place."""
+
+def feature_dropout(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """Return the input with channels set to 0 at random."""
+
+def feature_dropout_(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
+    """`feature_dropout`, in place."""
+
+def fill(input: Operand, value: Operand) -> Value:
+    """Return a tensor of this shape and dtype, filled with a number or a 0-d tensor."""
+
+def fill_(self: Tensor, value: Operand) -> Tensor:
+    """Overwrite every element with a number."""
+
 def fix(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the integer part of each element."""
+
+def fix_(input: Operand) -> Value:
+    """`trunc`, in place."""
 
 def flatten(input: Operand, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Value:
     """Return the tensor with dimensions merged into one."""
@@ -809,8 +1129,14 @@ def fliplr(input: Operand) -> Value:
 def flipud(input: Operand) -> Value:
     """Return the tensor with its first dimension reversed."""
 
+def float_power(input: Operand, exponent: Operand, *, out: Any = None) -> Value:
+    """Return ``input ** exponent`` in double precision."""
+
 def floor(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the largest integer that is not above each element."""
+
+def floor_(input: Operand) -> Value:
+    """`floor`, in place."""
 
 def floor_divide(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return ``input / other``, rounded down."""
@@ -823,6 +1149,15 @@ def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 
 def fmod(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the remainder of ``input / other``, with the sign of ``input``."""
+
+def frac(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the part of each element behind its point, with its sign."""
+
+def frac_(input: Operand) -> Value:
+    """`frac`, in place."""
+
+def frexp(input: Operand, *, out: Any = None) -> Any:
+    """Return mantissas in [0.5, 1) and exponents: ``input == mantissa * 2**exponent``."""
 
 def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the memory of an array, traced or not."""
@@ -855,6 +1190,12 @@ def full_like(
 def gather(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
     """Return elements by index along a dimension."""
 
+def gcd(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the greatest common divisor of each pair of integers."""
+
+def gcd_(input: Operand, other: Operand) -> Value:
+    """`gcd`, in place."""
+
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at least ``other``."""
 
@@ -886,6 +1227,9 @@ def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 def hardshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
     """Return ``input``, but 0 between ``-lambd`` and ``lambd``."""
 
+def heaviside(input: Operand, values: Operand, *, out: Any = None) -> Value:
+    """Return 0 for negative elements, 1 for positive ones, and ``values`` for 0."""
+
 def hinge_embedding_loss(
     input: Operand, target: Operand, margin: builtins.float = 1.0, reduction: builtins.int = 0
 ) -> Value:
@@ -893,6 +1237,18 @@ def hinge_embedding_loss(
 
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
+
+def i0(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the modified Bessel function of order 0."""
+
+def i0_(input: Operand) -> Value:
+    """`i0`, in place."""
+
+def igamma(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return the regularized lower incomplete gamma function."""
+
+def igammac(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return the regularized upper incomplete gamma function."""
 
 def imag(input: Tensor) -> Value:
     """Return the imaginary part, a view."""
@@ -948,8 +1304,17 @@ def is_floating_point(input: Operand) -> builtins.bool:
 def is_inference(input: Tensor) -> builtins.bool:
     """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
+def is_neg(input: Operand) -> builtins.bool:
+    """Return False: negation makes no views here."""
+
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Return True if the one element is nonzero."""
+
+def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
+    """Return True if two tensors have the same shape."""
+
+def is_signed(input: Tensor) -> builtins.bool:
+    """Return True if elements can be negative."""
 
 def isclose(
     input: Operand,
@@ -972,6 +1337,15 @@ def isinf(input: Operand) -> Value:
 def isnan(input: Operand) -> Value:
     """Return a mask of the elements that are nan."""
 
+def isneginf(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return a mask of the elements that are -inf."""
+
+def isposinf(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return a mask of the elements that are inf."""
+
+def isreal(input: Operand) -> Value:
+    """Return a mask of the elements without an imaginary part."""
+
 def kl_div(input: Operand, target: Operand, reduction: builtins.int = 0, *, log_target: builtins.bool = False) -> Value:
     """Return terms of the Kullback-Leibler divergence; see ``nn.functional.kl_div``."""
 
@@ -985,6 +1359,18 @@ def layer_norm(
 ) -> Value:
     """Return the input with mean 0 and variance 1 over the last dimensions."""
 
+def lcm(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the least common multiple of each pair of integers."""
+
+def lcm_(input: Operand, other: Operand) -> Value:
+    """`lcm`, in place."""
+
+def ldexp(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return ``input * 2**other``."""
+
+def ldexp_(input: Operand, other: Operand) -> Value:
+    """`ldexp`, in place."""
+
 def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at most ``other``."""
 
@@ -996,6 +1382,9 @@ def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 
 def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at most ``other``."""
+
+def lgamma(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the logarithm of the absolute value of the gamma function."""
 
 def linspace(
     start: builtins.complex,
@@ -1016,17 +1405,32 @@ def log(input: Operand, *, out: Tensor | None = None) -> Value:
 def log10(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 10 of each element."""
 
+def log10_(input: Operand) -> Value:
+    """`log10`, in place."""
+
 def log1p(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``log(1 + input)``, accurate near 0."""
 
+def log1p_(input: Operand) -> Value:
+    """`log1p`, in place."""
+
 def log2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 2 of each element."""
+
+def log2_(input: Operand) -> Value:
+    """`log2`, in place."""
+
+def log_(input: Operand) -> Value:
+    """`log`, in place."""
 
 def log_softmax(input: Operand, dim: builtins.int, dtype: DtypeLike | None = None, *, out: Any = None) -> Value:
     """Return the log of the softmax along a dimension."""
 
 def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm of the sum of exponentials, element by element."""
+
+def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the logarithm to base 2 of the sum of powers of 2."""
 
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where both of two elements are nonzero."""
@@ -1039,6 +1443,12 @@ def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 
 def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where only one of two elements are nonzero."""
+
+def logit(input: Operand, eps: builtins.float | None = None, *, out: Any = None) -> Value:
+    """Return ``log(input / (1 - input))``, with the input limited to ``[eps, 1 - eps]``."""
+
+def logit_(input: Operand, eps: builtins.float | None = None) -> Value:
+    """`logit`, in place."""
 
 def logspace(
     start: builtins.complex,
@@ -1079,6 +1489,46 @@ def matmul(input: Operand, other: Operand, *, out: Any = None) -> Value:
 
 def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
+
+def max_pool1d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Value:
+    """Return the maxima of windows over 1 axes."""
+
+def max_pool1d_with_indices(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Any:
+    """Return the maxima of windows over 1 axes, and their positions."""
+
+def max_pool2d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Value:
+    """Return the maxima of windows over 2 axes."""
+
+def max_pool3d(
+    input: Operand,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: builtins.bool = False,
+) -> Value:
+    """Return the maxima of windows over 3 axes."""
 
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the larger (equal elements share the derivative) element of each pair."""
@@ -1133,6 +1583,27 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Va
 def mv(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of a matrix and a vector."""
 
+def mvlgamma(input: Operand, p: builtins.int, *, out: Any = None) -> Value:
+    """Return the logarithm of the multivariate gamma function of dimension ``p``."""
+
+def nan_to_num(
+    input: Operand,
+    nan: builtins.float | None = None,
+    posinf: builtins.float | None = None,
+    neginf: builtins.float | None = None,
+    *,
+    out: Any = None,
+) -> Value:
+    """Return the tensor with nan and infinities replaced: by 0 and the limits of the dtype, or by the numbers given."""
+
+def nan_to_num_(
+    input: Operand,
+    nan: builtins.float | None = None,
+    posinf: builtins.float | None = None,
+    neginf: builtins.float | None = None,
+) -> Value:
+    """`nan_to_num`, in place."""
+
 def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with its index."""
 
@@ -1153,6 +1624,9 @@ def native_batch_norm(
     eps: builtins.float,
 ) -> builtins.tuple[Any, Any, Any]:
     """Return `batch_norm`, the means, and the reciprocals of the standard deviations; both empty outside of training."""
+
+def native_dropout(input: Operand, p: builtins.float, train: builtins.bool | None) -> builtins.tuple[Any, Any]:
+    """Return `dropout`, and the mask of the elements that are kept."""
 
 def native_group_norm(
     input: Operand,
@@ -1181,8 +1655,17 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 def neg(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
 
+def neg_(input: Operand) -> Value:
+    """`neg`, in place."""
+
 def negative(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
+
+def negative_(input: Operand) -> Value:
+    """`neg`, in place."""
+
+def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+    """Return the next number after ``input`` towards ``other``."""
 
 def nonzero(input: Operand, *, as_tuple: builtins.bool = False) -> Any:
     """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
@@ -1269,6 +1752,12 @@ def poisson_nll_loss(
 ) -> Value:
     """Return the negative log-likelihood of counts; see ``nn.functional.poisson_nll_loss``."""
 
+def polar(abs: Operand, angle: Operand, *, out: Any = None) -> Value:
+    """Return the complex numbers of a size and an angle."""
+
+def polygamma(n: builtins.int, input: Operand, *, out: Any = None) -> Value:
+    """Return the derivative of order ``n`` of `digamma`."""
+
 def positive(input: Operand) -> Value:
     """Return the tensor itself."""
 
@@ -1290,6 +1779,12 @@ def prod(
 
 def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
     """Return the smallest dtype to which two dtypes convert."""
+
+def rad2deg(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return angles in radians as degrees."""
+
+def rad2deg_(input: Operand) -> Value:
+    """`rad2deg`, in place."""
 
 def rand(
     *sizes: builtins.int | Sequence[builtins.int],
@@ -1395,6 +1890,9 @@ def real(input: Tensor) -> Value:
 def reciprocal(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``1 / input``."""
 
+def reciprocal_(input: Operand) -> Value:
+    """`reciprocal`, in place."""
+
 def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
@@ -1433,6 +1931,9 @@ def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
 def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
     """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
 
+def round_(input: Operand, *, decimals: builtins.int = 0) -> Value:
+    """`round`, in place."""
+
 def rrelu(
     input: Operand,
     lower: builtins.float = 0.125,
@@ -1452,6 +1953,9 @@ def rrelu_(
 
 def rsqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the reciprocal of the square root of each element."""
+
+def rsqrt_(input: Operand) -> Value:
+    """`rsqrt`, in place."""
 
 def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
     """Return ``other - alpha * input``."""
@@ -1520,8 +2024,20 @@ def signbit(input: Operand, *, out: Tensor | None = None) -> Value:
 def sin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sine of each element."""
 
+def sin_(input: Operand) -> Value:
+    """`sin`, in place."""
+
+def sinc(input: Operand, *, out: Tensor | None = None) -> Value:
+    """Return ``sin(pi * input) / (pi * input)``, which is 1 at 0."""
+
+def sinc_(input: Operand) -> Value:
+    """`sinc`, in place."""
+
 def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic sine of each element."""
+
+def sinh_(input: Operand) -> Value:
+    """`sinh`, in place."""
 
 def softmax(input: Operand, dim: builtins.int, dtype: DtypeLike | None = None, *, out: Any = None) -> Value:
     """Return the softmax along a dimension."""
@@ -1545,8 +2061,14 @@ def split_with_sizes(input: Operand, split_sizes: Sequence[builtins.int], dim: b
 def sqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the square root of each element."""
 
-def square(input: Operand) -> Value:
+def sqrt_(input: Operand) -> Value:
+    """`sqrt`, in place."""
+
+def square(input: Operand, *, out: Any = None) -> Value:
     """Return ``input ** 2``."""
+
+def square_(input: Operand) -> Value:
+    """`square`, in place."""
 
 def squeeze(input: Operand, dim: builtins.int | Sequence[builtins.int] | None = None) -> Value:
     """Return a view without dimensions of size 1."""
@@ -1607,6 +2129,9 @@ def take_along_dim(input: Operand, indices: Operand, dim: builtins.int | None = 
 
 def tan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the tangent of each element."""
+
+def tan_(input: Operand) -> Value:
+    """`tan`, in place."""
 
 def tanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic tangent of each element."""
@@ -1675,6 +2200,9 @@ def true_divide(input: Operand, other: Operand, *, out: Tensor | None = None) ->
 def trunc(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the integer part of each element."""
 
+def trunc_(input: Operand) -> Value:
+    """`trunc`, in place."""
+
 def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of all positions along a dimension."""
 
@@ -1721,6 +2249,15 @@ def view_as_real(input: Tensor) -> Value:
 
 def where(condition: Operand, input: Any = None, other: Any = None, *, out: Any = None) -> Value:
     """Return ``input`` where the condition is true, ``other`` elsewhere; without them, the positions of true elements."""
+
+def xlogy(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return ``input * log(other)``, 0 where the input is 0; either may be a number."""
+
+def xlogy_(input: Operand, other: Operand) -> Value:
+    """`xlogy`, in place."""
+
+def zero_(self: Tensor) -> Tensor:
+    """Overwrite every element with 0."""
 
 def zeros(
     *sizes: builtins.int | Sequence[builtins.int],
@@ -2108,8 +2645,14 @@ class Methods:
     def clamp_max(self, max: Operand) -> Tensor:
         """Return each element, at most the bound."""
 
+    def clamp_max_(self, max: Operand) -> Tensor:
+        """`clamp_max`, in place."""
+
     def clamp_min(self, min: Operand) -> Tensor:
         """Return each element, at least the bound."""
+
+    def clamp_min_(self, min: Operand) -> Tensor:
+        """`clamp_min`, in place."""
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return each element, limited to the bounds; at a bound the derivative is 1."""
@@ -2123,11 +2666,23 @@ class Methods:
     def conj(self) -> Tensor:
         """Return the conjugate, a view; a real tensor is returned itself."""
 
+    def conj_physical(self) -> Tensor:
+        """Return the conjugate, computed at once; a real tensor is returned itself."""
+
+    def conj_physical_(self) -> Tensor:
+        """`conj_physical`, in place."""
+
     def contiguous(self) -> Tensor:
         """Return the tensor itself if it is contiguous, otherwise a copy."""
 
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
         """Overwrite with another tensor's elements, broadcast and converted."""
+
+    def copysign(self, other: Operand) -> Tensor:
+        """Return the size of ``input`` with the sign of ``other``."""
+
+    def copysign_(self, other: Operand) -> Tensor:
+        """`copysign`, in place."""
 
     def cos(self) -> Tensor:
         """Return the cosine of each element."""
@@ -2156,6 +2711,12 @@ class Methods:
     def cumsum(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the cumulative sum along a dimension; integers become int64."""
 
+    def deg2rad(self) -> Tensor:
+        """Return angles in degrees as radians."""
+
+    def deg2rad_(self) -> Tensor:
+        """`deg2rad`, in place."""
+
     def detach_(self) -> Tensor:
         """Drop the history, in place."""
 
@@ -2167,6 +2728,12 @@ class Methods:
 
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """Return a view of a diagonal of two dimensions, as the last dimension."""
+
+    def digamma(self) -> Tensor:
+        """Return the derivative of `lgamma`."""
+
+    def digamma_(self) -> Tensor:
+        """`digamma`, in place."""
 
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
         """Return the norm of the difference."""
@@ -2197,6 +2764,24 @@ class Methods:
 
     def equal(self, other: Tensor) -> builtins.bool:
         """Return True if two tensors have the same shape and elements."""
+
+    def erf(self) -> Tensor:
+        """Return the error function of each element."""
+
+    def erf_(self) -> Tensor:
+        """`erf`, in place."""
+
+    def erfc(self) -> Tensor:
+        """Return the complementary error function, ``1 - erf(input)``."""
+
+    def erfc_(self) -> Tensor:
+        """`erfc`, in place."""
+
+    def erfinv(self) -> Tensor:
+        """Return the inverse of the error function."""
+
+    def erfinv_(self) -> Tensor:
+        """`erfinv`, in place."""
 
     def exp(self) -> Tensor:
         """Return the exponential of each element."""
@@ -2249,6 +2834,12 @@ class Methods:
     def float(self) -> Tensor:
         """Return the tensor as torch.float32."""
 
+    def float_power(self, exponent: Operand) -> Tensor:
+        """Return ``input ** exponent`` in double precision."""
+
+    def float_power_(self, exponent: Operand) -> Tensor:
+        """`float_power`, in place: for tensors in double precision."""
+
     def floor(self) -> Tensor:
         """Return the largest integer that is not above each element."""
 
@@ -2273,8 +2864,23 @@ class Methods:
     def fmod_(self, other: Operand) -> Tensor:
         """`fmod`, in place."""
 
+    def frac(self) -> Tensor:
+        """Return the part of each element behind its point, with its sign."""
+
+    def frac_(self) -> Tensor:
+        """`frac`, in place."""
+
+    def frexp(self) -> Any:
+        """Return mantissas in [0.5, 1) and exponents: ``input == mantissa * 2**exponent``."""
+
     def gather(self, dim: builtins.int, index: Operand) -> Tensor:
         """Return elements by index along a dimension."""
+
+    def gcd(self, other: Operand) -> Tensor:
+        """Return the greatest common divisor of each pair of integers."""
+
+    def gcd_(self, other: Operand) -> Tensor:
+        """`gcd`, in place."""
 
     def ge(self, other: Operand) -> Tensor:
         """Return a mask: True where ``input`` is at least ``other``."""
@@ -2319,11 +2925,35 @@ class Methods:
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         """Return ``input``, but 0 between ``-lambd`` and ``lambd``."""
 
+    def heaviside(self, values: Operand) -> Tensor:
+        """Return 0 for negative elements, 1 for positive ones, and ``values`` for 0."""
+
+    def heaviside_(self, values: Operand) -> Tensor:
+        """`heaviside`, in place."""
+
     def hypot(self, other: Operand) -> Tensor:
         """Return the hypotenuse, element by element."""
 
     def hypot_(self, other: Operand) -> Tensor:
         """`hypot`, in place."""
+
+    def i0(self) -> Tensor:
+        """Return the modified Bessel function of order 0."""
+
+    def i0_(self) -> Tensor:
+        """`i0`, in place."""
+
+    def igamma(self, other: Operand) -> Tensor:
+        """Return the regularized lower incomplete gamma function."""
+
+    def igamma_(self, other: Operand) -> Tensor:
+        """`igamma`, in place."""
+
+    def igammac(self, other: Operand) -> Tensor:
+        """Return the regularized upper incomplete gamma function."""
+
+    def igammac_(self, other: Operand) -> Tensor:
+        """`igammac`, in place."""
 
     @property
     def imag(self) -> Tensor:
@@ -2398,6 +3028,9 @@ class Methods:
     def is_nested(self) -> Any:
         """Always False: functrace has no such tensors."""
 
+    def is_nonzero(self) -> builtins.bool:
+        """Return True if the one element is nonzero."""
+
     def is_pinned(self) -> Any:
         """Always False: functrace has no such tensors."""
 
@@ -2436,6 +3069,15 @@ class Methods:
     def isnan(self) -> Tensor:
         """Return a mask of the elements that are nan."""
 
+    def isneginf(self) -> Tensor:
+        """Return a mask of the elements that are -inf."""
+
+    def isposinf(self) -> Tensor:
+        """Return a mask of the elements that are inf."""
+
+    def isreal(self) -> Tensor:
+        """Return a mask of the elements without an imaginary part."""
+
     @property
     def itemsize(self) -> builtins.int:
         """Bytes of one element."""
@@ -2443,6 +3085,18 @@ class Methods:
     @property
     def layout(self) -> Any:
         """The memory layout: ``torch.strided``."""
+
+    def lcm(self, other: Operand) -> Tensor:
+        """Return the least common multiple of each pair of integers."""
+
+    def lcm_(self, other: Operand) -> Tensor:
+        """`lcm`, in place."""
+
+    def ldexp(self, other: Operand) -> Tensor:
+        """Return ``input * 2**other``."""
+
+    def ldexp_(self, other: Operand) -> Tensor:
+        """`ldexp`, in place."""
 
     def le(self, other: Operand) -> Tensor:
         """Return a mask: True where ``input`` is at most ``other``."""
@@ -2467,6 +3121,12 @@ class Methods:
 
     def less_equal_(self, other: Operand) -> Tensor:
         """`le`, in place."""
+
+    def lgamma(self) -> Tensor:
+        """Return the logarithm of the absolute value of the gamma function."""
+
+    def lgamma_(self) -> Tensor:
+        """`lgamma`, in place."""
 
     def log(self) -> Tensor:
         """Return the natural logarithm of each element."""
@@ -2501,6 +3161,9 @@ class Methods:
     def logaddexp(self, other: Operand) -> Tensor:
         """Return the logarithm of the sum of exponentials, element by element."""
 
+    def logaddexp2(self, other: Operand) -> Tensor:
+        """Return the logarithm to base 2 of the sum of powers of 2."""
+
     def logical_and(self, other: Operand) -> Tensor:
         """Return a mask: True where both of two elements are nonzero."""
 
@@ -2524,6 +3187,12 @@ class Methods:
 
     def logical_xor_(self, other: Operand) -> Tensor:
         """`logical_xor`, in place."""
+
+    def logit(self, eps: builtins.float | None = None) -> Tensor:
+        """Return ``log(input / (1 - input))``, with the input limited to ``[eps, 1 - eps]``."""
+
+    def logit_(self, eps: builtins.float | None = None) -> Tensor:
+        """`logit`, in place."""
 
     def logsumexp(self, dim: Dims, keepdim: builtins.bool = False) -> Tensor:
         """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
@@ -2606,6 +3275,22 @@ class Methods:
 
     def mv(self, other: Operand) -> Tensor:
         """Return the product of a matrix and a vector."""
+
+    def mvlgamma(self, p: builtins.int) -> Tensor:
+        """Return the logarithm of the multivariate gamma function of dimension ``p``."""
+
+    def mvlgamma_(self, p: builtins.int) -> Tensor:
+        """`mvlgamma`, in place."""
+
+    def nan_to_num(
+        self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None
+    ) -> Tensor:
+        """Return the tensor with nan and infinities replaced: by 0 and the limits of the dtype, or by the numbers given."""
+
+    def nan_to_num_(
+        self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None
+    ) -> Tensor:
+        """`nan_to_num`, in place."""
 
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the lower median of all elements, or along a dimension, with its index."""
@@ -2702,6 +3387,12 @@ class Methods:
     ) -> Tensor:
         """Return zeros of this dtype."""
 
+    def nextafter(self, other: Operand) -> Tensor:
+        """Return the next number after ``input`` towards ``other``."""
+
+    def nextafter_(self, other: Operand) -> Tensor:
+        """`nextafter`, in place."""
+
     def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
         """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
 
@@ -2729,6 +3420,12 @@ class Methods:
     def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with dimensions in another order."""
 
+    def polygamma(self, n: builtins.int) -> Tensor:
+        """Return the derivative of order ``n`` of `digamma`."""
+
+    def polygamma_(self, n: builtins.int) -> Tensor:
+        """`polygamma`, in place."""
+
     def positive(self) -> Tensor:
         """Return the tensor itself."""
 
@@ -2751,6 +3448,12 @@ class Methods:
     ) -> Tensor:
         """Return the product of all elements, or along a dimension; integers multiply to int64."""
 
+    def rad2deg(self) -> Tensor:
+        """Return angles in radians as degrees."""
+
+    def rad2deg_(self) -> Tensor:
+        """`rad2deg`, in place."""
+
     def random_(self, *bounds: builtins.int | None, generator: Any = None, **named: builtins.int | None) -> Tensor:
         """Overwrite with integers: below a bound, ``random_(to)``, or between two, ``random_(from, to)``; ``random_(from, None)`` goes up to the greatest that the dtype holds."""
 
@@ -2763,6 +3466,9 @@ class Methods:
 
     def reciprocal(self) -> Tensor:
         """Return ``1 / input``."""
+
+    def reciprocal_(self) -> Tensor:
+        """`reciprocal`, in place."""
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever the gradient of this tensor is computed; a returned tensor replaces it."""
@@ -2897,6 +3603,12 @@ class Methods:
     def sin_(self) -> Tensor:
         """`sin`, in place."""
 
+    def sinc(self) -> Tensor:
+        """Return ``sin(pi * input) / (pi * input)``, which is 1 at 0."""
+
+    def sinc_(self) -> Tensor:
+        """`sinc`, in place."""
+
     def sinh(self) -> Tensor:
         """Return the hyperbolic sine of each element."""
 
@@ -2923,6 +3635,9 @@ class Methods:
 
     def square(self) -> Tensor:
         """Return ``input ** 2``."""
+
+    def square_(self) -> Tensor:
+        """`square`, in place."""
 
     def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return a view without dimensions of size 1."""
@@ -3099,6 +3814,12 @@ class Methods:
 
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return this tensor where the condition is true, ``other`` elsewhere."""
+
+    def xlogy(self, other: Operand) -> Tensor:
+        """Return ``input * log(other)``, 0 where the input is 0; either may be a number."""
+
+    def xlogy_(self, other: Operand) -> Tensor:
+        """`xlogy`, in place."""
 
     def zero_(self) -> Tensor:
         """Overwrite every element with 0."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH
+from functrace.torch.dispatch.rows import FFT, FUNCTIONAL, LINALG, NN, SPECIAL, TENSOR, TORCH
 from functrace.torch.dispatch.surface import ENTRIES
 from functrace.torch.tensors.dtypes import NAMES, dtype
 from functrace.torch.tensors.tensor import Tensor
@@ -156,7 +156,14 @@ def stubs() -> dict[Path, str]:
     inner.parts += _all(ENTRIES[NN])
     for name, (_, function) in sorted(ENTRIES[NN].items()):
         inner.define(name, function)
+    found = {}
+    for name, place in (("linalg", LINALG), ("special", SPECIAL), ("fft", FFT)):
+        found[name] = Stub(f"the functions of `torch.{name}`.")
+        found[name].parts += _all(ENTRIES[place])
+        for function_name, (_, function) in sorted(ENTRIES[place].items()):
+            found[name].define(function_name, function)
     return {
+        **{PACKAGE / f"{name}.pyi": stub.text() for name, stub in found.items()},
         PACKAGE / "namespace.pyi": torch.text(),
         PACKAGE / "_C" / "_nn.pyi": inner.text(),
         PACKAGE / "nn" / "functional.pyi": functional.text(),

@@ -52,6 +52,9 @@ _OF_BOOLS = {"signbit": "bool", "all": "bool uint8", "any": "bool uint8"}
 
 def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that accepts ``out=``: a tensor (or a tuple of them) for the result."""
+    signature = inspect.signature(function)
+    if "out" in signature.parameters:
+        return function
 
     @functools.wraps(function)
     def computed(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -59,7 +62,6 @@ def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         return put_out(out, name, (*args, *kwargs.values()), lambda: function(*args, **kwargs))
 
-    signature = inspect.signature(function)
     place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
     vars(computed)["__signature__"] = signature.replace(
         parameters=[*signature.parameters.values(), place]

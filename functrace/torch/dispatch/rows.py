@@ -46,11 +46,14 @@ from functrace.tracing import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TORCH, TENSOR, FUNCTIONAL, NN = (
+TORCH, TENSOR, FUNCTIONAL, NN, LINALG, SPECIAL, FFT = (
     "functrace.torch",
     "functrace.torch.Tensor",
     "functrace.torch.nn.functional",
     "functrace.torch._C._nn",
+    "functrace.torch.linalg",
+    "functrace.torch.special",
+    "functrace.torch.fft",
 )
 PLACES = {
     "function": TORCH,
@@ -59,8 +62,14 @@ PLACES = {
     "in_place": TENSOR,
     "nn.functional": FUNCTIONAL,
     "_C._nn": NN,
+    "function_in_place": TORCH,
+    "linalg": LINALG,
+    "special": SPECIAL,
+    "fft": FFT,
 }
 """The namespace of each form of a function."""
+_WITH_OUT = frozenset({"function", "linalg", "special", "fft"})
+"""Forms of functions that may take ``out=``."""
 
 _OF_TWO = frozenset({
     "add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
@@ -117,7 +126,7 @@ class FunctionSpec:
                 raise ValueError(
                     f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}"
                 )
-        wants = "in_place" in self.forms or any(
+        wants = any(form.endswith("in_place") for form in self.forms) or any(
             kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators
         )
         if wants and self.in_place is None:
@@ -129,15 +138,15 @@ class FunctionSpec:
         """Yield the place, the name and the object of every form."""
         function = (
             taking_out(self.name, self.function)
-            if self.out and "function" in self.forms
+            if self.out and not _WITH_OUT.isdisjoint(self.forms)
             else self.function
         )
         for form in self.forms:
             for name in (self.name, *self.aliases):
-                if form == "function":
-                    yield TORCH, name, function
-                elif form == "in_place":
-                    yield TENSOR, f"{name}_", self.in_place
+                if form in _WITH_OUT:
+                    yield PLACES[form], name, function
+                elif form in ("in_place", "function_in_place"):
+                    yield PLACES[form], f"{name}_", self.in_place
                 elif form == "method":
                     yield TENSOR, name, self.method or self.function
                 else:
@@ -174,6 +183,10 @@ class FunctionTable:
 
     def __iter__(self) -> Iterator[FunctionSpec]:
         return iter(self._rows)
+
+    def add(self, row: FunctionSpec) -> None:
+        """Add a row as it is."""
+        self._rows.append(row)
 
     def op(
         self,

@@ -9,11 +9,21 @@ from typing import Any
 
 from functrace.torch import random
 from functrace.torch.dispatch.overrides import default, is_installed, overridable, prepare
-from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH, entries
+from functrace.torch.dispatch.rows import (
+    FFT,
+    FUNCTIONAL,
+    LINALG,
+    NN,
+    SPECIAL,
+    TENSOR,
+    TORCH,
+    entries,
+)
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     activations,
     attention,
+    arithmetic,
     convolution,
     creation,
     distances,
@@ -27,10 +37,12 @@ from functrace.torch.functions import (
     normalization,
     padding,
     picking,
+    pooling,
     products,
     reductions,
     scattering,
     shaping,
+    special,
     statistics,
 )
 from functrace.torch.functions import elementwise as functions
@@ -45,8 +57,9 @@ TABLES = tuple(
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
-        convolution, padding, losses, activations, distances, margins, normalization, dropout,
-        embedding, attention, scattering, copying,
+        convolution, padding, pooling, losses, activations, distances, margins,
+        normalization, dropout, embedding, attention, scattering, copying,
+        special, arithmetic,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
@@ -70,7 +83,7 @@ def install() -> None:
     Tensor.__torch_function__ = classmethod(default)
     Tensor._prepare = staticmethod(prepare)
     Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)
-    for place in (NN, TENSOR, FUNCTIONAL, TORCH):
+    for place in (NN, SPECIAL, FFT, LINALG, TENSOR, FUNCTIONAL, TORCH):
         for name, (row, function) in ENTRIES[place].items():
             if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(
                 function, property

@@ -295,6 +295,7 @@ reciprocal = ROWS.op(
     ew.reciprocal,
     RESULT,
     replace(floating, of_complex=edges.complex_reciprocal),
+    forms="function method in_place function_in_place",
     doc="Return ``1 / input``.",
 )
 
@@ -328,10 +329,14 @@ def pow(run: Run) -> Callable[..., Value]:
     return function
 
 
-@ROWS.function()
-def square(input: Operand) -> Value:
+@ROWS.family("function method in_place function_in_place", out=True)
+def square(run: Run) -> Callable[..., Value]:
     """Return ``input ** 2``."""
-    return apply(POW_NUMBER, (input, 2))
+
+    def function(input: Operand) -> Value:
+        return run(POW_NUMBER, (input, 2))
+
+    return function
 
 
 # -- elementwise -----------------------------------------------------------------------------------
@@ -765,18 +770,6 @@ def clamp(run: Run) -> Callable[..., Value]:
         return run(of_tensors if tensors else of_numbers, (input, *given))
 
     return function
-
-
-@ROWS.function("method")
-def clamp_min(self: Tensor, min: Operand) -> Value:
-    """Return each element, at least the bound."""
-    return clamp(self, min=min)
-
-
-@ROWS.function("method")
-def clamp_max(self: Tensor, max: Operand) -> Value:
-    """Return each element, at most the bound."""
-    return clamp(self, max=max)
 
 
 for _name, _primitive, _says in (

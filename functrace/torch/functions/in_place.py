@@ -17,10 +17,11 @@ from functrace.ops.indexing import gather, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.dispatch.applying import Op
+from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
-from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.dispatch.rows import FunctionSpec, FunctionTable
+from functrace.torch.functions import elementwise
 from functrace.torch.functions.picking import put_each
 from functrace.torch.functions.shaping import (
     basic_part,
@@ -29,7 +30,7 @@ from functrace.torch.functions.shaping import (
     index_operands,
     view,
 )
-from functrace.torch.tensors.tensor import Operand, Tensor, wrap
+from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.tensors.views import check_memory, wanting, write
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -71,6 +72,8 @@ def _put_derived(x: Array, value: Array, *rest: Any) -> Any:
 COPY = Op("CopyBackwards", _copied)
 FILL = Op("FillBackward2", _filled, edges=(0,), repeats=True)
 FILL_TENSOR = Op("FillBackward3", _filled, repeats=True)
+FILLED = Op("FillBackward0", _filled, edges=(0,))
+FILLED_TENSOR = Op("FillBackward1", _filled)
 ZERO = Op("ZeroBackward0", lambda x: _filled(x, 0), edges=(0,), repeats=True)
 PUT = Op(
     "IndexPutBackward0",
@@ -100,7 +103,7 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     return write(COPY, (self, source))
 
 
-@ROWS.function("method")
+@ROWS.function("function method")
 def fill_(self: Tensor, value: Operand) -> Tensor:
     """Overwrite every element with a number.
 
@@ -120,7 +123,7 @@ def fill_(self: Tensor, value: Operand) -> Tensor:
     return write(FILL_TENSOR, (self, value))
 
 
-@ROWS.function("method")
+@ROWS.function("function method")
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with 0."""
     return write(ZERO, (self,))
@@ -207,3 +210,34 @@ def check_put(
         raise RuntimeError(errors.OVERLAPPING_OPERAND)
     check_memory(target._array, (source,), (source._array,))
     check_memory(target._array, operands, [x._array for x in operands], moves=True)
+
+
+# -- functions that work in place ------------------------------------------------------------------
+
+
+@ROWS.function("function")
+def fill(input: Operand, value: Operand) -> Value:
+    """Return a tensor of this shape and dtype, filled with a number or a 0-d tensor."""
+    elementwise.tensors_only("fill", input=input)
+    number = number_of(value)
+    if type(number) in NUMBERS:
+        check_fits(number, elementwise.dtype_of(input))
+        return apply(FILLED, (input, number))
+    if elementwise.shape_of(number):
+        raise RuntimeError(errors.fill_dimensions(len(elementwise.shape_of(number))))
+    return apply(FILLED_TENSOR, (input, number))
+
+
+_IN_PLACE = (
+    "abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp "
+    "clip cos cosh exp exp2 expm1 fix floor log log10 log1p log2 neg negative round "
+    "rsqrt sin sinh sqrt tan trunc"
+)
+"""Functions of ``torch`` whose in-place form is a function as well."""
+
+for _row in list(elementwise.ROWS):
+    for _name in (_row.name, *_row.aliases):
+        if _name in _IN_PLACE.split() and _row.in_place is not None:
+            ROWS.add(
+                FunctionSpec(_name, ("function_in_place",), _row.function, in_place=_row.in_place)
+            )

@@ -1,0 +1,12 @@
+"""``torch.linalg``: linear algebra, from the rows.
+
+``python -m tests.torch.stubs`` writes the type stubs, linalg.pyi.
+
+Layer: 9.
+"""
+
+from functrace.torch.dispatch.rows import LINALG
+from functrace.torch.dispatch.surface import public
+
+globals().update(public(LINALG))
+__all__ = list(public(LINALG))  # pyright: ignore[reportUnsupportedDunderAll]
