@@ -520,18 +520,6 @@ with Names():
         pytorch="aten.lift_fresh.default\naten.ones.default\naten.mul.Tensor\naten.sum.default\naten._local_scalar_dense.default",
         here="aten.ones.default\naten.mul.Tensor\naten.sum.default\naten._local_scalar_dense.default",
     ),
-    Difference(
-        what="Random numbers are NumPy's",
-        names=("torch.rand", "torch.randn", "torch.randint", "torch.Tensor.uniform_",
-        "torch.Tensor.bernoulli"),
-        because="The same seed gives other numbers, from the same distributions.",
-        example="""
-torch.manual_seed(0)
-print(torch.randint(100, (4,)).tolist() == [44, 39, 33, 60])
-""",
-        pytorch="True",
-        here="False",
-    ),
 )  # fmt: skip
 
 ABSENT: Mapping[str, tuple[str, ...]] = {

@@ -61,7 +61,7 @@ def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
         for bound, value in (("from", low), ("to - 1", high - 1)):
             if abs(value) > 1 << digits:
                 warn_once(errors.integer_loses_digits(bound, kind, digits))
-        low, high = _inwards(low, 1, kind, digits), _inwards(high, -1, kind, digits)
+        low, high = inwards(low, 1, kind), inwards(high, -1, kind)
         if low >= high:
             raise RuntimeError(
                 "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but "
@@ -70,11 +70,18 @@ def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
     return low, high
 
 
-def _inwards(bound: int, step: int, kind: np.dtype[Any], digits: int) -> int:
+def inwards(bound: int, step: int, kind: np.dtype[Any]) -> int:
+    """Return a bound of random integers, moved if a floating dtype rounds it outwards.
+
+    Args:
+        bound: the bound.
+        step: 1 for a lower bound, -1 for an upper one.
+        kind: the dtype.
+    """
     beside = int(kind.type(bound + step))
     if beside < bound if step == 1 else beside >= bound:
         size = max(abs(bound + step).bit_length() - 1, 0)
-        return beside + step * (1 << (size - digits + 1))
+        return beside + step * (1 << (size - digits_of(kind) + 1))
     return bound
 
 

@@ -55,6 +55,8 @@ def _uniform(name: str, options: Options, kind: np.dtype[Any], like: Array) -> A
 
 def _normal(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Array:
     engine = engine_of(name, options.generator)
+    if not like.size:
+        return np.empty(like.shape, kind)
     kind = _of_floats("normal_kernel_cpu", kind)
     is_contiguous = like.flags.c_contiguous
     return placed(normals(engine, like.size, kind, is_contiguous=is_contiguous), like)

@@ -17,7 +17,7 @@ from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.random import numbers
-from functrace.torch.random.bounds import check_uniform, digits_of, integer_bounds
+from functrace.torch.random.bounds import check_uniform, digits_of, integer_bounds, inwards
 from functrace.torch.random.engine import Engine
 from functrace.torch.random.generator import engine_of
 from functrace.torch.tensors.tensor import Tensor, wrap
@@ -131,7 +131,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     center, scale = number("normal_", "mean", 0, mean), number("normal_", "std", 1, std)
     if scale < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {scale:g}")
-    check_kernel(self, "normal_kernel_cpu", "biu")
+    if memory_of(self).size:
+        check_kernel(self, "normal_kernel_cpu", "biu")
     is_contiguous = memory_of(self).flags.c_contiguous
     draw = lambda engine, count, kind: numbers.normals(  # noqa: E731
         engine, count, kind, center, scale, is_contiguous=is_contiguous
@@ -237,10 +238,10 @@ def _span(low: int, high: int | None, kind: np.dtype[Any]) -> tuple[int, int]:
     if high is None:
         digits = digits_of(kind) if kind.kind != "c" else 0
         greatest = (1 << digits) - (kind.kind in "biu")
-        if kind.kind == "f" and low > greatest:
+        if kind.kind == "f" and (first := inwards(low, 1, kind)) > greatest:
             raise RuntimeError(
                 "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted "
-                f"to dtype, but got from={low} > to_inc={greatest}"
+                f"to dtype, but got from={first} > to_inc={greatest}"
             )
         low, _ = integer_bounds(low, max(greatest, low) + (kind.kind in "biu"), kind)
         return low, greatest - low + 1

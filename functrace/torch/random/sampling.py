@@ -175,6 +175,8 @@ def _normals_of_numbers(
     mean: float, std: float, shape: tuple[int, ...], kind: np.dtype[Any], generator: Any
 ) -> Array:
     _check_deviation(std)
+    if 0 in shape:
+        return np.empty(shape, kind)
     check_kernel(fresh(np.empty(0, kind)), "normal_kernel_cpu", "biu")
     engine = engine_of("normal", generator)
     return numbers.normals(engine, math.prod(shape), kind, mean, std).reshape(shape)
@@ -187,7 +189,8 @@ def _normals_of_tensors(mean: Any, std: Any, generator: Any) -> Array:
     """
     _check_deviation(std)
     first: Tensor = mean if isinstance(mean, Tensor) else std
-    check_kernel(first, "normal_kernel_cpu", "biu")
+    if first._array.size:
+        check_kernel(first, "normal_kernel_cpu", "biu")
     kind = first._array.dtype
     means, deviations = (memory_of(x) if isinstance(x, Tensor) else x for x in (mean, std))
     if isinstance(mean, Tensor) and isinstance(std, Tensor):
