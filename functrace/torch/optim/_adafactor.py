@@ -120,14 +120,14 @@ class Adafactor(PerParameter):
 
     def _advance(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
         step = advance(state["step"])
-        lr = plain(hyper(group["lr"], False))
+        lr = hyper(group["lr"], False)
         weight_decay = group["weight_decay"]
         return (
             step ** group["beta2_decay"],
             min(lr, 1 / (step**0.5)),
             group["eps"],
             group["d"],
-            1 - lr * weight_decay if weight_decay != 0 else None,
+            plain(1 - lr * weight_decay) if weight_decay != 0 else None,
             group["maximize"],
         )
 
@@ -154,4 +154,4 @@ class Adafactor(PerParameter):
             squares = buffers[0]
         step = f.mul(f.rsqrt(f.at_least(squares, floor * floor)), grad)
         larger = max(1.0, f.norm(step) / ((count**0.5) * d))
-        f.add_(param, step, -scale / larger)
+        f.add_(param, step, plain(-scale / larger))

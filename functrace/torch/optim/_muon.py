@@ -109,10 +109,10 @@ class Muon(PerParameter):
         return 2
 
     def _advance(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
-        lr = plain(hyper(group["lr"], False))
+        lr = hyper(group["lr"], False)
         return (
             lr,
-            1 - lr * group["weight_decay"],
+            plain(1 - lr * group["weight_decay"]),
             group["momentum"],
             group["nesterov"],
             (group["ns_coefficients"], group["ns_steps"], group["eps"]),
@@ -136,7 +136,7 @@ class Muon(PerParameter):
         else:
             lr *= math.sqrt(max(1, rows / columns))
         f.mul_(param, shrink)
-        f.add_(param, step, -lr)
+        f.add_(param, step, plain(-lr))
 
 
 def to_bfloat16(x: Any) -> Any:

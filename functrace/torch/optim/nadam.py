@@ -126,7 +126,7 @@ class NAdam(PerParameter):
         decay = group["momentum_decay"]
         mu = beta1 * (1.0 - 0.5 * (0.96 ** (step * decay)))
         mu_next = beta1 * (1.0 - 0.5 * (0.96 ** ((step + 1) * decay)))
-        overwrite_number(state["mu_product"], state["mu_product"].mul(mu).item())
+        overwrite_number(state["mu_product"], state["mu_product"].mul(mu)._array)
         product = state["mu_product"].item()
         weight_decay = group["weight_decay"]
         shrink = None

@@ -32,6 +32,7 @@ from functrace.torch.optim.optimizer import (
     loss_of,
     number_tensor,
 )
+from functrace.torch.tensors.dtypes import default_float
 from functrace.torch.tensors.mirrors import MIRRORS
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, before_write, fresh, is_expanded
 
@@ -89,13 +90,15 @@ def count_writes(tensor: Tensor, times: int = 1) -> None:
 
 
 def overwrite_number(tensor: Tensor, value: Any) -> None:
-    """Overwrite a 0-d tensor of the state by a number."""
+    """Overwrite a 0-d tensor of the state by a number; a Python number has the default dtype."""
+    if type(value) in (float, int):
+        value = default_float().type(value)
     array = tensor._array
     if type(array) is np.ndarray and array.flags.writeable and is_direct():
         count_writes(tensor)
         array[...] = value
     else:
-        tensor.copy_(torch.as_tensor(value))
+        tensor.copy_(fresh(np.asarray(value)))
 
 
 def advance(step: Tensor) -> float:
