@@ -91,6 +91,9 @@ def trunc_normal_(
         a: lower bound.
         b: upper bound.
         generator: source of random numbers.
+
+    Numbers are drawn for the whole tensor until each has been accepted once: normal ones if more
+    than 0.3 of them are in [a, b], uniform ones otherwise.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -100,10 +103,35 @@ def trunc_normal_(
         )
     low, high = ((1.0 + math.erf((bound - mean) / std / math.sqrt(2.0))) / 2.0 for bound in (a, b))
     with no_grad():
-        drawn: Any = tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        drawn.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        draw = _normal_proposals if high - low > 0.3 else _uniform_proposals
+        is_drawn = draw(tensor, mean, std, a, b, generator)
+        while not is_drawn.all():
+            others = torch.empty_like(tensor)
+            is_accepted = draw(others, mean, std, a, b, generator)
+            tensor.copy_(torch.where(is_drawn, tensor, others))
+            is_drawn |= is_accepted
     return tensor
+
+
+def _normal_proposals(
+    x: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None
+) -> Tensor:
+    """Fill a tensor with normal numbers; returns which of them are in [a, b]."""
+    x.normal_(mean, std, generator=generator)
+    return (x >= a) & (x <= b)
+
+
+def _uniform_proposals(
+    x: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None
+) -> Tensor:
+    """Fill a tensor with numbers uniform in [a, b); returns which of them are accepted, with a
+    probability proportional to the normal density.
+    """
+    x.uniform_(a, b, generator=generator)
+    threshold = torch.empty_like(x).uniform_(generator=generator)
+    nearest = min(max(mean, a), b)
+    distance: Any = (x - mean) ** 2
+    return threshold <= torch.exp(((nearest - mean) ** 2 - distance) / (2 * std * std))
 
 
 def constant_(tensor: T, val: float) -> T:

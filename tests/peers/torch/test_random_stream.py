@@ -195,3 +195,10 @@ def test_the_order_of_a_shuffled_loader_is_equal(shuffles: int) -> None:
     for _ in range(shuffles):
         real = [n for (batch,) in loader for n in batch.tolist()]
     assert orders[0] == orders[1] == real
+
+
+@pytest.mark.parametrize("bounds", ["-2.0, 2.0", "1.0, 1.5", "-8.0, -7.0", "-0.1, 5.0"])
+@pytest.mark.parametrize("tensor", ["torch.empty(30, 20)", "torch.empty(30, 20).t()",
+                                    "torch.empty(9, dtype=torch.float64)"])  # fmt: skip
+def test_truncated_normal_numbers_are_equal(tensor: str, bounds: str) -> None:
+    check(f"torch.nn.init.trunc_normal_({tensor}, 0.1, 1.0, {bounds})", 3)
