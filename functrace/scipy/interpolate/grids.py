@@ -12,12 +12,13 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import arrayed, holds_tracer
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.interpolate.pieces import beside, inexact, pchip_slopes, real
 from functrace.scipy.interpolate.splines import interval, through, weights
-from functrace.scipy.kinds import where
+from functrace.scipy.kinds import Given, where
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
@@ -66,8 +67,8 @@ class TracedGrid:
 
     def __init__(
         self,
-        points: Sequence[Operand],
-        values: Operand,
+        points: Sequence[Numeric[X, "_"] | Numeric[X, ""] | Nested] | Numeric[X, "d n"],
+        values: Numeric[X, "*rest m"] | Nested,
         method: str = "linear",
         bounds_error: bool = True,
         fill_value: Operand | None = np.nan,
@@ -76,7 +77,8 @@ class TracedGrid:
         solver_args: dict[str, object] | None = None,
     ) -> None:
         self.name = "RegularGridInterpolator"
-        grid = [np.atleast_1d(real(self.name, p)) for p in points]
+        vectors: Any = points
+        grid = [np.atleast_1d(real(self.name, p)) for p in vectors]
         read: Any = arrayed(values)
         made = read if read.dtype.kind in "fc" else read.astype(np.float64)
         if len(grid) > made.ndim:
@@ -137,7 +139,7 @@ class TracedGrid:
 
     def __call__(
         self,
-        xi: Operand | tuple[Operand, ...],
+        xi: Numeric[X, "*b d"] | Nested,
         method: str | None = None,
         *,
         nu: Sequence[int] | None = None,
@@ -308,7 +310,7 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
         array([0.5, 0.5, 0. ])
     """
 
-    def __new__(cls, *args: Operand | Sequence[Operand], **kwargs: object) -> Any:
+    def __new__(cls, *args: Given, **kwargs: Given) -> Any:
         """Return SciPy's object for plain arguments, a `TracedGrid` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = TracedGrid
@@ -318,7 +320,7 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
 
     def __call__(
         self,
-        xi: Operand | tuple[Operand, ...],
+        xi: Numeric[X, "*b d"] | Nested,
         method: str | None = None,
         *,
         nu: Sequence[int] | None = None,
@@ -333,9 +335,9 @@ class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
 
 
 def interpn(
-    points: Sequence[Operand],
-    values: Operand,
-    xi: Operand | tuple[Operand, ...],
+    points: Sequence[Numeric[X, "_"] | Numeric[X, ""] | Nested] | Numeric[X, "d n"],
+    values: Numeric[X, "*rest m"] | Nested,
+    xi: Numeric[X, "*b d"] | Nested,
     method: str = "linear",
     bounds_error: bool = True,
     fill_value: Operand | None = np.nan,

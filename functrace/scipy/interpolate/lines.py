@@ -11,14 +11,16 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import ArgumentError, ShapeError
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import arrayed, holds_tracer, one_axis
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.interpolate.pieces import beside, placed, real
 from functrace.scipy.interpolate.splines import TracedBSpline, through
+from functrace.scipy.kinds import Given
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
-Fill: TypeAlias = "Operand | tuple[Operand, Operand] | str"
+Fill: TypeAlias = Operand | tuple[Operand, Operand] | str
 DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
 STEPS = ("linear", "nearest", "nearest-up", "previous", "next")
 
@@ -42,8 +44,8 @@ class TracedInterp1d:
 
     def __init__(
         self,
-        x: Operand,
-        y: Operand,
+        x: Numeric[X, "n"] | Nested,
+        y: Numeric[X, "*rest m"] | Nested,
         kind: str | int = "linear",
         axis: int = -1,
         copy: bool = True,
@@ -185,7 +187,7 @@ class interp1d(scipy.interpolate.interp1d):
         array([0.5, 0.5, 0. ])
     """
 
-    def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
+    def __new__(cls, *args: Given, **kwargs: Given) -> Any:
         """Return SciPy's object for plain arguments, a `TracedInterp1d` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = TracedInterp1d

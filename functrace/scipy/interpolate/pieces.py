@@ -12,15 +12,17 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import arrayed, holds_tracer, one_axis
 from functrace.ops.banded import solve_banded
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather
+from functrace.scipy.kinds import Given
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
-Extrapolate: TypeAlias = "bool | str | None"
-Condition: TypeAlias = "str | tuple[int, Operand]"
-End: TypeAlias = "str | tuple[int, Array]"
+Extrapolate: TypeAlias = bool | str | None
+Condition: TypeAlias = str | tuple[int, Operand]
+End: TypeAlias = str | tuple[int, Array]
 _ALL = (None, None, None)
 
 
@@ -67,7 +69,11 @@ class TracedPPoly:
     """
 
     def __init__(
-        self, c: Operand, x: Operand, extrapolate: Extrapolate = None, axis: int = 0
+        self,
+        c: Numeric[X, "k m *rest"] | Nested,
+        x: Numeric[X, "n"] | Nested,
+        extrapolate: Extrapolate = None,
+        axis: int = 0,
     ) -> None:
         self.c, self.x = inexact(c), inexact(x)
         if self.c.ndim < 2 or self.x.ndim != 1 or self.c.shape[1] != self.x.shape[0] - 1:
@@ -219,7 +225,11 @@ def hermite(x: Array, y: Array, slopes: Array, extrapolate: Extrapolate, axis: i
 
 
 def _hermite(
-    x: Operand, y: Operand, dydx: Operand, axis: int = 0, extrapolate: Extrapolate = None
+    x: Numeric[X, "n"] | Nested,
+    y: Numeric[X, "*rest m"] | Nested,
+    dydx: Numeric[X, "*rest m"] | Nested,
+    axis: int = 0,
+    extrapolate: Extrapolate = None,
 ) -> TracedPPoly:
     at, (values, slopes), place = points("CubicHermiteSpline", x, y, axis, dydx)
     return hermite(at, values, slopes, extrapolate, place)
@@ -250,8 +260,8 @@ def _condition(given: Condition, y: Array) -> Any:
 
 
 def _cubic(
-    x: Operand,
-    y: Operand,
+    x: Numeric[X, "n"] | Nested,
+    y: Numeric[X, "*rest m"] | Nested,
     axis: int = 0,
     bc_type: str | Sequence[Condition] = "not-a-knot",
     extrapolate: Extrapolate = None,
@@ -368,7 +378,12 @@ def _periodic_slopes(d: Array, dr: Array, mean: Array, middle: Array, inner: Arr
     return np.concatenate([s, at_last[None], s[:1]], axis=0)
 
 
-def _pchip(x: Operand, y: Operand, axis: int = 0, extrapolate: Extrapolate = None) -> TracedPPoly:
+def _pchip(
+    x: Numeric[X, "n"] | Nested,
+    y: Numeric[X, "*rest m"] | Nested,
+    axis: int = 0,
+    extrapolate: Extrapolate = None,
+) -> TracedPPoly:
     at, (values,), place = points("PchipInterpolator", x, y, axis)
     if values.dtype.kind == "c":
         raise DtypeError(
@@ -404,7 +419,12 @@ def pchip_slopes(x: Array, y: Array) -> Any:
 
 
 def _akima(
-    x: Operand, y: Operand, axis: int = 0, *, method: str = "akima", extrapolate: bool | None = None
+    x: Numeric[X, "n"] | Nested,
+    y: Numeric[X, "*rest m"] | Nested,
+    axis: int = 0,
+    *,
+    method: str = "akima",
+    extrapolate: bool | None = None,
 ) -> TracedPPoly:
     if method not in ("akima", "makima"):
         raise ShapeError(
@@ -446,7 +466,7 @@ class AcceptsTraced:
 
     traced: Callable[..., Any]
 
-    def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
+    def __new__(cls, *args: Given, **kwargs: Given) -> Any:
         """Return SciPy's object for plain arguments, `TracedPPoly` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             return cls.traced(*args, **kwargs)

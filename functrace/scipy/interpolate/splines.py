@@ -13,14 +13,16 @@ import numpy as np
 import scipy.interpolate
 
 from functrace.errors import ShapeError
-from functrace.numpy.protocol.operands import Operand, holds_tracer, one_axis
+from functrace.numpy.protocol.operands import holds_tracer, one_axis
 from functrace.ops.banded import solve_banded
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.scipy.interpolate.pieces import Extrapolate, beside, inexact, placed, real
+from functrace.scipy.kinds import Given
+from functrace.scipy.operands import Nested, Numeric, Operand, X
 from functrace.typing import Array
 
-Ends: TypeAlias = "Sequence[tuple[int, Operand]] | str | None"
+Ends: TypeAlias = Sequence[tuple[int, Operand]] | str | None
 _solved: Callable[[Any, Any], Any] = np.linalg.solve  # whose own type says nothing about `Any`
 
 
@@ -87,8 +89,8 @@ class TracedBSpline:
 
     def __init__(
         self,
-        t: Operand,
-        c: Operand,
+        t: Numeric[X, "knots"] | Nested,
+        c: Numeric[X, "*rest m"] | Nested,
         k: SupportsIndex,
         extrapolate: bool | str = True,
         axis: int = 0,
@@ -210,7 +212,7 @@ class BSpline(scipy.interpolate.BSpline):
         array([0.5, 0.5, 0. ])
     """
 
-    def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
+    def __new__(cls, *args: Given, **kwargs: Given) -> Any:
         """Return SciPy's object for plain arguments, a `TracedBSpline` for traced ones."""
         if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
             made: Any = TracedBSpline
@@ -346,10 +348,10 @@ def _closed(name: str, x: Array, y: Array, k: int, t: Any | None) -> tuple[Any, 
 
 
 def make_interp_spline(
-    x: Operand,
-    y: Operand,
+    x: Numeric[X, "n"] | Nested,
+    y: Numeric[X, "*rest m"] | Nested,
     k: SupportsIndex = 3,
-    t: Operand | None = None,
+    t: Numeric[X, "knots"] | Nested | None = None,
     bc_type: str | tuple[Ends, Ends] | None = None,
     axis: int = 0,
     check_finite: bool = True,

@@ -13,9 +13,11 @@ import numpy as np
 import scipy.stats
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import arrayed, holds_tracer
 from functrace.scipy import linalg, special
 from functrace.scipy.kinds import Given, cholesky
+from functrace.scipy.operands import Float, Nested, Numeric, Operand, Scalar, X
+from functrace.typing import Array
 
 
 def _double(x: Operand) -> Any:
@@ -49,9 +51,9 @@ class gaussian_kde:
 
     def __init__(
         self,
-        dataset: Operand,
-        bw_method: str | Operand | Callable[..., Any] | None = None,
-        weights: Operand | None = None,
+        dataset: Numeric[X, "n"] | Numeric[X, "d n"] | Nested,
+        bw_method: str | Numeric[X, ""] | Scalar | Callable[..., Any] | None = None,
+        weights: Numeric[X, "n"] | Nested | None = None,
     ) -> None:
         self._plain: Any = None
         if not holds_tracer([dataset, weights]) and (
@@ -108,13 +110,15 @@ class gaussian_kde:
         return method(self) if callable(method) else _double(method)
 
     @property
-    def covariance(self) -> Any:
+    def covariance(self) -> Float[Array, "d d"]:
         """Return the kernel's covariance (d, d): the samples' times the squared factor."""
         centred = self.dataset - np.sum(self.weights * self.dataset, axis=1, keepdims=True)
         unbiased = 1.0 - np.sum(self.weights**2)
         return (self.weights * centred) @ centred.T / unbiased * self.factor**2
 
-    def logpdf(self, x: Operand) -> Any:
+    def logpdf(
+        self, x: Numeric[X, "m"] | Numeric[X, "d m"] | Numeric[X, ""] | Nested
+    ) -> Float[Array, "points"]:
         """Return the logarithm of the density, shape (m,), at points of shape (m,) or (d, m).
 
         Raises:
@@ -137,7 +141,9 @@ class gaussian_kde:
         norm = np.sum(np.log(np.diagonal(lower))) + 0.5 * self.d * math.log(2 * math.pi)
         return special.logsumexp(-0.5 * squares, axis=1, b=self.weights) - norm
 
-    def evaluate(self, points: Operand) -> Any:
+    def evaluate(
+        self, points: Numeric[X, "m"] | Numeric[X, "d m"] | Numeric[X, ""] | Nested
+    ) -> Float[Array, "points"]:
         """Return the density at points; see `logpdf`."""
         if self._plain is not None and not holds_tracer(points):
             return self._plain.evaluate(points)
@@ -145,7 +151,7 @@ class gaussian_kde:
 
     __call__ = pdf = evaluate
 
-    def integrate_box_1d(self, low: Operand, high: Operand) -> Any:
+    def integrate_box_1d(self, low: Numeric[X, ""] | Scalar, high: Numeric[X, ""] | Scalar) -> Any:
         """Return the probability between two limits, for one-dimensional samples."""
         if self.d != 1:
             raise ShapeError(

@@ -13,9 +13,10 @@ import scipy.stats
 
 from functrace.api.capture.programs import stop_gradient
 from functrace.errors import ShapeError
-from functrace.numpy.protocol.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.protocol.operands import arrayed, holds_tracer
 from functrace.scipy import linalg, special
 from functrace.scipy.kinds import cholesky, where
+from functrace.scipy.operands import Nested, Numeric, Operand, Scalar, X
 from functrace.scipy.stats.continuous import beta
 from functrace.scipy.stats.positive import chi2
 from functrace.scipy.stats.sampling import RandomState, Size, check_drawn_here, drawn, follower
@@ -153,8 +154,12 @@ class MultivariateNormal:
 
     def __call__(
         self,
-        mean: Operand | None = None,
-        cov: Operand = 1,
+        mean: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        cov: Numeric[X, "d d"]
+        | Numeric[X, "d"]
+        | Numeric[X, ""]
+        | Nested
+        | scipy.stats.Covariance = 1,
         allow_singular: bool = False,
         seed: RandomState = None,
     ) -> Any:
@@ -165,8 +170,12 @@ class MultivariateNormal:
 
     def rvs(
         self,
-        mean: Operand | None = None,
-        cov: Operand = 1,
+        mean: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        cov: Numeric[X, "d d"]
+        | Numeric[X, "d"]
+        | Numeric[X, ""]
+        | Nested
+        | scipy.stats.Covariance = 1,
         size: Size = 1,
         random_state: RandomState = None,
     ) -> Any:
@@ -200,8 +209,12 @@ class MultivariateNormal:
     def logpdf(
         self,
         x: Operand,
-        mean: Operand | None = None,
-        cov: Operand = 1,
+        mean: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        cov: Numeric[X, "d d"]
+        | Numeric[X, "d"]
+        | Numeric[X, ""]
+        | Nested
+        | scipy.stats.Covariance = 1,
         allow_singular: bool = False,
     ) -> Any:
         """Return the logarithm of the density.
@@ -220,7 +233,8 @@ class MultivariateNormal:
             ShapeError: for ``allow_singular=True`` of traced values.
         """
         if not any(map(holds_tracer, (x, mean, cov))):
-            return scipy.stats.multivariate_normal.logpdf(x, mean, _double(cov), allow_singular)
+            scale = cov if isinstance(cov, scipy.stats.Covariance) else _double(cov)
+            return scipy.stats.multivariate_normal.logpdf(x, mean, scale, allow_singular)
         if allow_singular:
             raise ShapeError(
                 "multivariate_normal with allow_singular=True has no derivative by the covariance",
@@ -232,8 +246,12 @@ class MultivariateNormal:
     def pdf(
         self,
         x: Operand,
-        mean: Operand | None = None,
-        cov: Operand = 1,
+        mean: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        cov: Numeric[X, "d d"]
+        | Numeric[X, "d"]
+        | Numeric[X, ""]
+        | Nested
+        | scipy.stats.Covariance = 1,
         allow_singular: bool = False,
     ) -> Any:
         """Return the density; see `logpdf`."""
@@ -270,9 +288,9 @@ class MultivariateT:
 
     def __call__(
         self,
-        loc: Operand | None = None,
-        shape: Operand = 1,
-        df: Operand = 1,
+        loc: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        shape: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested = 1,
+        df: Numeric[X, ""] | Scalar = 1,
         allow_singular: bool = False,
         seed: RandomState = None,
     ) -> Any:
@@ -287,7 +305,11 @@ class MultivariateT:
         return Frozen(self, {"loc": loc, "shape": shape, "df": df}, seed)
 
     def logpdf(
-        self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1
+        self,
+        x: Operand,
+        loc: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        shape: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested = 1,
+        df: Numeric[X, ""] | Scalar = 1,
     ) -> Any:
         """Return the logarithm of the density.
 
@@ -319,16 +341,25 @@ class MultivariateT:
         return np.squeeze(where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
 
     def pdf(
-        self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1
+        self,
+        x: Operand,
+        loc: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        shape: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested = 1,
+        df: Numeric[X, ""] | Scalar = 1,
     ) -> Any:
         """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, loc, shape, df))
 
-    def entropy(self, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
+    def entropy(
+        self,
+        loc: Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        shape: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested = 1,
+        df: Numeric[X, ""] | Scalar = 1,
+    ) -> Any:
         """Return the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
         if not _is_traced(loc, shape, df):
             return _MULTIVARIATE_T.entropy(loc, shape, df)
-        centre = np.zeros(np.shape(loc) if loc is not None else np.shape(shape)[-1:])
+        centre = np.zeros(_double(shape if loc is None else loc).shape[-1:])
         _, half, size = _whitened("multivariate_t", np.zeros(centre.shape or (1,)), centre, shape)
         freedom = _double(df)
         both = (freedom + size) / 2
@@ -363,13 +394,15 @@ class Dirichlet:
         """Return SciPy's method of the same name, for plain values."""
         return getattr(scipy.stats.dirichlet, name)
 
-    def __call__(self, alpha: Operand, seed: RandomState = None) -> Any:
+    def __call__(self, alpha: Numeric[X, "d"] | Nested, seed: RandomState = None) -> Any:
         """Return the distribution with these parameters."""
         if _is_traced(alpha):
             return Frozen(self, {"alpha": alpha}, seed)
         return scipy.stats.dirichlet(alpha, seed)
 
-    def rvs(self, alpha: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
+    def rvs(
+        self, alpha: Numeric[X, "d"] | Nested, size: Size = 1, random_state: RandomState = None
+    ) -> Any:
         """Return a sample, shape (size, d): beta-distributed shares of the remainder.
 
         Args:
@@ -394,7 +427,7 @@ class Dirichlet:
             left = left * (1.0 - share)
         return np.stack([*parts, left * np.ones(x.shape[:-1])], axis=-1)
 
-    def logpdf(self, x: Operand, alpha: Operand) -> Any:
+    def logpdf(self, x: Numeric[X, "k *n"] | Nested, alpha: Numeric[X, "d"] | Nested) -> Any:
         """Return the logarithm of the density.
 
         Args:
@@ -403,7 +436,7 @@ class Dirichlet:
             alpha: shape (d,), positive.
 
         Returns:
-            float64, shape () or (n,).
+            float64, shape (n,), or () for one point.
 
         Raises:
             ShapeError: if ``x`` and ``alpha`` do not fit.
@@ -419,13 +452,13 @@ class Dirichlet:
                 fix="pass x of shape (d, ...)",
             )
         factors = special.xlogy((powers - 1.0).reshape(-1, *(1,) * (at.ndim - 1)), at)
-        return (
+        return np.squeeze(
             np.sum(factors, axis=0)
             + special.gammaln(np.sum(powers))
             - np.sum(special.gammaln(powers))
         )
 
-    def pdf(self, x: Operand, alpha: Operand) -> Any:
+    def pdf(self, x: Numeric[X, "k *n"] | Nested, alpha: Numeric[X, "d"] | Nested) -> Any:
         """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, alpha))
 
@@ -456,7 +489,10 @@ class Wishart:
         return getattr(scipy.stats.wishart, name)
 
     def __call__(
-        self, df: Operand | None = None, scale: Operand | None = None, seed: RandomState = None
+        self,
+        df: Numeric[X, ""] | Scalar | None = None,
+        scale: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested | None = None,
+        seed: RandomState = None,
     ) -> Any:
         """Return the distribution with these parameters."""
         if _is_traced(df, scale):
@@ -464,7 +500,11 @@ class Wishart:
         return scipy.stats.wishart(df, scale, seed)
 
     def rvs(
-        self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None
+        self,
+        df: Numeric[X, ""] | Scalar,
+        scale: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested,
+        size: Size = 1,
+        random_state: RandomState = None,
     ) -> Any:
         """Return a sample, differentiated by Bartlett's decomposition.
 
@@ -492,7 +532,12 @@ class Wishart:
         found = whole @ np.swapaxes(whole, -1, -2)
         return found[0] if _sizes(size) == (1,) else found
 
-    def logpdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
+    def logpdf(
+        self,
+        x: Numeric[X, "d d *n"] | Numeric[X, "n"] | Numeric[X, ""] | Nested,
+        df: Numeric[X, ""] | Scalar,
+        scale: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested,
+    ) -> Any:
         """Return the logarithm of the density.
 
         Args:
@@ -524,7 +569,12 @@ class Wishart:
         )
         return 0.5 * (freedom - d - 1.0) * log_at - 0.5 * trace - norm
 
-    def pdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
+    def pdf(
+        self,
+        x: Numeric[X, "d d *n"] | Numeric[X, "n"] | Numeric[X, ""] | Nested,
+        df: Numeric[X, ""] | Scalar,
+        scale: Numeric[X, "d d"] | Numeric[X, "d"] | Numeric[X, ""] | Nested,
+    ) -> Any:
         """Return the density; see `logpdf`."""
         return np.exp(self.logpdf(x, df, scale))
 

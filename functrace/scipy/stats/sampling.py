@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from functrace.scipy.stats.distribution import Distribution
 
 RandomState: TypeAlias = (
-    "int | np.integer | np.random.Generator | np.random.RandomState | Tracer | None"
+    int | np.integer | np.random.Generator | np.random.RandomState | Tracer | None
 )
-Size: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
+Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 
 _DOMAIN = "Domain error in arguments. The `scale` parameter must be positive for all distributions."
 

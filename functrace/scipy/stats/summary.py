@@ -18,8 +18,9 @@ import scipy.special
 import scipy.stats
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.numpy.protocol.operands import Operand, arrayed
+from functrace.numpy.protocol.operands import arrayed
 from functrace.scipy.dispatch import on_traced
+from functrace.scipy.operands import Inexact, Nested, Numeric, Operand, Shaped, X
 from functrace.typing import Array
 
 
@@ -44,7 +45,9 @@ def _central(x: Array, order: int, axis: int) -> Any:
 def _shape(result: Array, a: Operand, axis: int | None, keepdims: bool) -> Any:
     if not keepdims:
         return result
-    return np.reshape(result, (1,) * np.ndim(a)) if axis is None else np.expand_dims(result, axis)
+    return (
+        np.reshape(result, (1,) * arrayed(a).ndim) if axis is None else np.expand_dims(result, axis)
+    )
 
 
 def _is_constant(x: Array, m2: Array, axis: int) -> Any:
@@ -259,7 +262,12 @@ def zmap(
 
 
 @on_traced(scipy.stats.zscore)
-def zscore(a: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def zscore(
+    a: Numeric[X, "*n"] | Nested,
+    axis: int | None = 0,
+    ddof: int = 0,
+    nan_policy: str = "propagate",
+) -> Inexact[Array, "*n"]:
     """``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN for constants.
 
     Args:
@@ -285,10 +293,10 @@ def zscore(a: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "p
 
 @on_traced(scipy.stats.gmean)
 def gmean(
-    a: Operand,
+    a: Numeric[X, "*#n"] | Nested,
     axis: int | None = 0,
     dtype: None = None,
-    weights: Operand | None = None,
+    weights: Numeric[X, "*#n"] | Nested | None = None,
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
@@ -298,7 +306,7 @@ def gmean(
         a: the samples, positive, shape (n, ...) for the first axis.
         axis: the axis of the samples; ``None`` for all elements.
         dtype: has no effect on traced values: convert them.
-        weights: weights of the samples, of the shape of ``a``, or (n,); equal by default.
+        weights: weights of the samples; they broadcast with ``a``; equal by default.
         nan_policy: "propagate"; the other policies read values, and raise.
         keepdims: True to keep the axis, with size 1.
 
@@ -314,6 +322,7 @@ def gmean(
         >>> np.round(ft.grad(stats.gmean)(np.array([1.0, 4.0])), 4)
         array([1.  , 0.25])
     """
+    a, weights = _together(a, weights)
     x, along = _sample("gmean", a, axis, nan_policy)
     x = _also(x, weights)
     found = np.exp(_weighted(np.log(x), along, weights, axis))
@@ -322,11 +331,11 @@ def gmean(
 
 @on_traced(scipy.stats.hmean)
 def hmean(
-    a: Operand,
+    a: Numeric[X, "*#n"] | Nested,
     axis: int | None = 0,
     dtype: None = None,
     *,
-    weights: Operand | None = None,
+    weights: Numeric[X, "*#n"] | Nested | None = None,
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
@@ -336,7 +345,7 @@ def hmean(
         a: the samples, positive, shape (n, ...) for the first axis.
         axis: the axis of the samples; ``None`` for all elements.
         dtype: has no effect on traced values: convert them.
-        weights: weights of the samples, of the shape of ``a``, or (n,); equal by default.
+        weights: weights of the samples; they broadcast with ``a``; equal by default.
         nan_policy: "propagate"; the other policies read values, and raise.
         keepdims: True to keep the axis, with size 1.
 
@@ -352,9 +361,20 @@ def hmean(
         >>> np.round(ft.grad(stats.hmean)(np.array([1.0, 4.0])), 4)
         array([1.28, 0.08])
     """
+    a, weights = _together(a, weights)
     x, along = _sample("hmean", a, axis, nan_policy)
     x = _also(x, weights)
     return _shape(1.0 / _weighted(1.0 / x, along, weights, axis), a, axis, keepdims)
+
+
+def _together(a: Operand, weights: Operand | None) -> tuple[Any, Any]:
+    """Broadcast samples and weights, as SciPy does before it takes an axis."""
+    if weights is None:
+        return a, None
+    both: list[Any] = [arrayed(a), arrayed(weights)]
+    shape = np.broadcast_shapes(*[x.shape for x in both])
+    x, given = (np.broadcast_to(x, shape) for x in both)
+    return x, given
 
 
 def _weighted(x: Array, along: int, weights: Operand | None, axis: int | None) -> Any:
@@ -366,9 +386,9 @@ def _weighted(x: Array, along: int, weights: Operand | None, axis: int | None) -
 
 @on_traced(scipy.stats.entropy)
 def entropy(
-    pk: Operand,
-    qk: Operand | None = None,
-    base: float | None = None,
+    pk: Numeric[X, "*#n"] | Nested,
+    qk: Numeric[X, "*#n"] | Nested | None = None,
+    base: int | float | None = None,
     axis: int | None = 0,
     *,
     nan_policy: str = "propagate",
@@ -416,8 +436,12 @@ def entropy(
 
 @on_traced(scipy.stats.rankdata)
 def rankdata(
-    a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
-) -> Any:
+    a: Numeric[X, "*n"] | Nested,
+    method: str = "average",
+    *,
+    axis: int | None = None,
+    nan_policy: str = "propagate",
+) -> Shaped[Array, "*n"] | Shaped[Array, "size"]:
     """``scipy.stats.rankdata``: ranks from 1, with derivative 0, in SciPy's dtype.
 
     Args:
