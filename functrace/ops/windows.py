@@ -24,7 +24,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Values, absent
 from functrace.ops import counts
 from functrace.ops.convolution import Shape, count_windows, windows_of
-from functrace.ops.shaping import reshape
+from functrace.ops.shaping import broadcast_to, reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -475,6 +475,54 @@ def take_flat(x: Value, positions: Value, axes: int, *, is_permutation: bool = F
     line = reshape(x, (*stack, math.prod(shape[len(stack) :])))
     flat = reshape(positions, (*stack, math.prod(wanted[len(stack) :])))
     return reshape(take_along_axis(line, flat, len(stack), is_permutation=is_permutation), wanted)
+
+
+def _put_eval(x: Array, positions: Array, sizes: Shape) -> Any:
+    axes = len(sizes)
+    stack = x.shape[: x.ndim - axes]
+    lines, size = math.prod(stack), math.prod(sizes)
+    out = np.zeros((lines, size), x.dtype)
+    flat = positions.reshape(lines, -1) + np.arange(lines)[:, None] * size
+    out.reshape(-1)[flat.reshape(-1)] = x.reshape(-1)
+    shape: Shape = (*stack, *sizes)
+    return out.reshape(shape)
+
+
+def _put_batch(operands: Values, flags: Flags, sizes: Shape) -> Any:
+    b = next(shape_of(x)[0] for x, flag in zip(operands, flags, strict=True) if flag)
+    x, positions = [
+        x if flag else broadcast_to(x, (b, *shape_of(x)))
+        for x, flag in zip(operands, flags, strict=True)
+    ]
+    return put_flat(x, positions, sizes)
+
+
+put_flat_p = Primitive(
+    "put_flat",
+    eval=_put_eval,
+    aval=lambda x, positions, sizes: ShapeDtype(
+        (*x.shape[: len(x.shape) - len(sizes)], *sizes), x.dtype
+    ),
+    jvp=LINEAR,
+    transpose=lambda ct, x, positions, sizes: (take_flat(ct, positions, len(sizes)), None),
+    batch=_put_batch,
+    params=("sizes",),
+    flops=counts.moved,
+)
+
+
+def put_flat(x: Value, positions: Value, sizes: Shape) -> Any:
+    """Write elements to flat positions of new images, which are 0 elsewhere.
+
+    The derivative with respect to an element is read at its position, even if another element was
+    written there later, as PyTorch's ``max_unpool2d`` does.
+
+    Args:
+        x: the array (..., *counts), with as many last axes as there are sizes.
+        positions: integers of its shape, in C order of ``sizes``.
+        sizes: sizes of the images.
+    """
+    return bind(put_flat_p, (x, positions), (sizes,))
 
 
 max_windows_p = Primitive(

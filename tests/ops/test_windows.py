@@ -19,6 +19,7 @@ from functrace.ops.windows import (
     map_axis_p,
     max_windows,
     max_windows_p,
+    put_flat,
 )
 
 RNG = np.random.default_rng(0)
@@ -153,6 +154,15 @@ def test_maxima_have_all_rules(windows: Any) -> None:
     x = RNG.permutation(2 * 5 * 6).reshape(2, 5, 6) * 0.1
     ft.testing.check_rules(lambda x: max_windows(x, windows)[0], x)
     assert max_windows_p.many
+
+
+def test_elements_are_put_where_they_were() -> None:
+    x = RNG.permutation(2 * 4 * 6).reshape(2, 4, 6) * 0.1
+    values, positions = max_windows(x, ((2, 2, 0, 1, 2), (2, 2, 0, 1, 3)))
+    back = put_flat(values, positions, (4, 6))
+    np.testing.assert_array_equal(back[back != 0], x[back != 0])
+    assert (back != 0).sum() == values.size - (values == 0).sum()
+    ft.testing.check_rules(lambda values: put_flat(values, positions, (4, 6)), values)
 
 
 def test_columns_have_all_rules() -> None:

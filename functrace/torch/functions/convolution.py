@@ -19,7 +19,6 @@ from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
-from functrace.torch.dispatch.promotion import Promotion
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
@@ -32,7 +31,6 @@ from functrace.tracing import bind
 from functrace.typing import Array
 
 ROWS = FunctionTable()
-_SAME = Promotion(broadcasts=False)
 _ALL = (None, None, None)
 
 
@@ -110,7 +108,6 @@ CONVOLUTION = {
         "ConvolutionBackward0",
         _convolved,
         _SAVES,
-        _SAME,
         edges=(0, 1, 2 if biased else None),
         keeps=("input", "weight"),
         details=_details,
@@ -445,7 +442,6 @@ CONV_TBC = Op(
     "ConvTbcBackward0",
     _convolved_in_time,
     (("self", 0), ("weight", 1), ("bias", 2)),
-    _SAME,
     keeps=("self", "weight", "bias"),
     details=lambda specs, params: {"pad": params[0]},
     in_rows=True,

@@ -15,7 +15,6 @@ from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.windows import map_axis
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
-from functrace.torch.dispatch.promotion import Promotion
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions.spatial import check_kinds, integer
@@ -24,7 +23,6 @@ from functrace.tracing import bind
 from functrace.typing import Array
 
 ROWS = FunctionTable()
-_SAME = Promotion(broadcasts=False)
 _ALL = (None, None, None)
 
 
@@ -69,7 +67,6 @@ def _constant(x: Array, pad: tuple[int, ...], value: Any) -> Any:
 CONSTANT = Op(
     "ConstantPadNdBackward0",
     _constant,
-    promote=_SAME,
     details=lambda specs, params: {"pad": _unsigned(params[0])},
     in_rows=True,
 )
@@ -121,7 +118,6 @@ def _op(node: str, how: str, axes: int) -> Op:
         f"{node}Pad{axes}DBackward0",
         lambda x, pad: _mapped(x, pad, how),
         (("self", 0),),
-        _SAME,
         keeps=("self",),
         details=lambda specs, params: {"padding": _unsigned(params[0])},
         in_rows=True,
@@ -189,7 +185,6 @@ def _circular(input: Operand, pad: tuple[int, ...], axes: int) -> Value:
 CIRCULAR = Op(
     "CopySlices",
     lambda x, pad: _mapped(x, pad, "wrapped"),
-    promote=_SAME,
     in_rows=True,
     called="_pad_circular",
 )
