@@ -9,6 +9,7 @@ import copy
 import importlib
 import importlib.util
 import pickle
+import random
 import re
 import sys
 import unittest
@@ -114,6 +115,7 @@ def run_steps(
     return plain(params), plain(optimizer.state_dict())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "settings"), list(configurations()))
 def test_steps_of_every_configuration_are_pytorchs(name: str, settings: dict[str, Any]) -> None:
     if name == "LBFGS":
@@ -673,3 +675,187 @@ def test_a_network_trains_like_pytorchs() -> None:
 
     for name in ("SGD", "Adam", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta"):
         np.testing.assert_allclose(trained(SHIM, name), trained(torch, name), rtol=1e-9)
+
+
+# -- random programs -------------------------------------------------------------------------------
+
+BOTH = (False, True)
+CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "SGD": {"momentum": (0, 0.9), "dampening": (0, 0.3), "weight_decay": (0, 0.1), "maximize": BOTH},
+    "Adam": {
+        "betas": ((0.9, 0.999), (0.3, 0.6), (0.0, 0.5)), "eps": (1e-8, 0.1), "maximize": BOTH,
+        "weight_decay": (0, 0.1), "amsgrad": BOTH, "decoupled_weight_decay": BOTH,
+    },
+    "Adamax": {"betas": ((0.9, 0.999), (0.3, 0.6)), "weight_decay": (0, 0.1), "maximize": BOTH},
+    "NAdam": {
+        "betas": ((0.9, 0.999), (0.3, 0.6)), "weight_decay": (0, 0.1), "momentum_decay": (0, 0.1),
+        "decoupled_weight_decay": BOTH, "maximize": BOTH,
+    },
+    "RAdam": {
+        "betas": ((0.9, 0.999), (0.3, 0.6), (0.9, 0.9)), "weight_decay": (0, 0.1),
+        "decoupled_weight_decay": BOTH, "maximize": BOTH,
+    },
+    "Adagrad": {
+        "lr_decay": (0, 0.1), "weight_decay": (0, 0.1), "eps": (1e-10, 0.1), "maximize": BOTH,
+        "initial_accumulator_value": (0, 0.5),
+    },
+    "Adadelta": {"rho": (0.9, 0.2), "weight_decay": (0, 0.1), "maximize": BOTH},
+    "RMSprop": {
+        "alpha": (0.99, 0.3), "momentum": (0, 0.5), "centered": BOTH, "weight_decay": (0, 0.1),
+        "eps": (1e-8, 0.01), "maximize": BOTH,
+    },
+    "Rprop": {
+        "etas": ((0.5, 1.2), (0.9, 1.01)), "step_sizes": ((1e-6, 50), (0.01, 0.02)),
+        "maximize": BOTH,
+    },
+    "ASGD": {
+        "lambd": (1e-4, 0.1), "alpha": (0.75, 0.1), "t0": (1e6, 0, 3), "weight_decay": (0, 0.1),
+        "maximize": BOTH,
+    },
+    "Adafactor": {
+        "beta2_decay": (-0.8, -0.3), "eps": ((None, 1e-3), (1e-5, 0.1)), "d": (1.0, 2.0),
+        "weight_decay": (0, 0.1), "maximize": BOTH,
+    },
+}  # fmt: skip
+DECAYS: list[Callable[[Any, Any], Any]] = [
+    lambda s, o: s.StepLR(o, 2, 0.5),
+    lambda s, o: s.CosineAnnealingLR(o, 4, 0.01),
+    lambda s, o: s.ExponentialLR(o, 0.8),
+    lambda s, o: s.LinearLR(o, 0.3, total_iters=3),
+    lambda s, o: s.CosineAnnealingWarmRestarts(o, 2, 2),
+    lambda s, o: s.PolynomialLR(o, 6, 2.0),
+]
+
+
+class Program:
+    """A random training program: tensors in several memory orders, groups, a schedule, state that
+    is loaded, settings that change.
+    """
+
+    def __init__(self, library: ModuleType, seed: int) -> None:
+        self.library = library
+        self.choices = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        self.name = self.choices.choice(list(CHOICES))
+        self.is_complex = self.name != "Adafactor" and self.choices.random() < 0.3
+
+    def array(self, shape: tuple[int, ...]) -> Any:
+        made = self.numbers.normal(size=shape)
+        if self.is_complex:
+            made = made + 1j * self.numbers.normal(size=shape)
+        return self.library.from_numpy(np.asarray(made))
+
+    def tensor(self, shape: tuple[int, ...]) -> Any:
+        order = self.choices.choice("ctvs")
+        if order == "t" and len(shape) == 2:
+            return self.array(shape[::-1]).t()
+        if order == "v":
+            return self.array((2, *shape))[1]
+        if order == "s" and shape:
+            return self.array((*shape[:-1], 2 * shape[-1]))[..., ::2]
+        return self.array(shape)
+
+    def rate(self, value: float) -> Any:
+        kind = self.choices.choice(("float64", "float32"))
+        if self.choices.random() < 0.7 or (self.name == "Rprop" and self.is_complex):
+            return value
+        return self.library.tensor(value, dtype=getattr(self.library, kind))
+
+    def run(self) -> tuple[Any, Any]:
+        choices, library = self.choices, self.library
+        settings: dict[str, Any] = {k: choices.choice(v) for k, v in CHOICES[self.name].items()}
+        if self.name == "SGD" and settings["momentum"] and not settings["dampening"]:
+            settings["nesterov"] = choices.random() < 0.5
+        several = [(), (3,), (2, 3), (4, 1, 2), (1,), (5, 4)]
+        shapes = [choices.choice(several) for _ in range(choices.randint(1, 4))]
+        params = [self.tensor(shape).detach().requires_grad_() for shape in shapes]
+        groups: Any = params
+        if len(params) > 1 and choices.random() < 0.5:
+            groups = [{"params": params[:1]}, {"params": params[1:], "lr": self.rate(0.2)}]
+        rate = self.rate(choices.choice((0.1, 0.01, 0.5)))
+        optimizer = getattr(library.optim, self.name)(groups, lr=rate, **settings)
+        schedule = None
+        if choices.random() < 0.6:
+            schedule = choices.choice(DECAYS)(library.optim.lr_scheduler, optimizer)
+        log: list[Any] = [[self.name, str(settings)]]
+        for _ in range(7):
+            for p, shape in zip(params, shapes, strict=True):
+                grad = self.tensor(shape).detach()
+                p.grad = None if choices.random() < 0.1 else grad
+            optimizer.step()
+            if schedule is not None:
+                schedule.step()
+                log.append([float(x) for x in schedule.get_last_lr()])
+            if choices.random() < 0.15:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            if choices.random() < 0.1:
+                for group in optimizer.param_groups:
+                    group["weight_decay"] = 0.05
+            log.append([x.copy() for x in plain(params)])
+        return log, plain(optimizer.state_dict()["state"])
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(80))
+def test_random_programs_train_like_pytorchs(seed: int) -> None:
+    expected, found = Program(torch, seed).run(), Program(SHIM, seed).run()
+    check_close(found[0], expected[0], 1e-9, f"parameters of {expected[0][0]}")
+    check_close(found[1], expected[1], 1e-9, f"state of {expected[0][0]}")
+
+
+def test_steps_in_backward_are_pytorchs() -> None:
+    def trained(library: ModuleType) -> Any:
+        params = [
+            library.from_numpy(a.copy()).requires_grad_()
+            for a in arrays([(3,), (3,)], "float64", 4)
+        ]
+        optimizers = {p: library.optim.Adam([p], lr=0.1) for p in params}
+        log = []
+
+        def stepped(p: Any) -> None:
+            optimizers[p].step()
+            optimizers[p].zero_grad()
+            log.append(p.tolist())
+
+        for p in params:
+            p.register_post_accumulate_grad_hook(stepped)
+        for _ in range(4):
+            ((params[0] * 2).sin() + params[1] ** 2).sum().backward()
+        return plain(params), log, [p.grad for p in params]
+
+    check_close(plain(trained(SHIM)), plain(trained(torch)), 1e-12, "parameters")
+
+
+@pytest.mark.parametrize("kind", ["mean", "ema", "own mean", "buffers"])
+def test_averaged_models_are_pytorchs(kind: str) -> None:
+    def averaged(library: ModuleType) -> Any:
+        nn, utils = library.nn, library.optim.swa_utils
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+        with library.no_grad():
+            for p, a in zip(
+                model.parameters(),
+                arrays([p.shape for p in model.parameters()], "float64", 0),
+                strict=True,
+            ):
+                p.copy_(library.from_numpy(a))
+        given: dict[str, Any] = {
+            "mean": {},
+            "ema": {"multi_avg_fn": utils.get_ema_multi_avg_fn(0.9)},
+            "own mean": {"avg_fn": lambda a, p, n: a + (p - a) / (n + 2)},
+            "buffers": {"use_buffers": True},
+        }[kind]
+        twin = utils.AveragedModel(model, **given)
+        optimizer = library.optim.SGD(model.parameters(), lr=0.1)
+        schedule = utils.SWALR(optimizer, 0.05, anneal_epochs=3)
+        data = [library.from_numpy(a) for a in arrays([(8, 3)] * 4, "float64", 1)]
+        for x in data:
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            schedule.step()
+            twin.update_parameters(model)
+        before = {k: plain(v).copy() for k, v in twin.state_dict().items()}
+        utils.update_bn(data, twin)
+        return before, plain(dict(twin.state_dict())), schedule.get_last_lr()
+
+    check_close(plain(averaged(SHIM)), plain(averaged(torch)), 1e-10, kind)
