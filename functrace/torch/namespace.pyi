@@ -35,6 +35,7 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "addmm",
+    "affine_grid_generator",
     "all",
     "allclose",
     "alpha_dropout",
@@ -98,6 +99,7 @@ __all__ = [
     "celu",
     "celu_",
     "cfloat",
+    "channel_shuffle",
     "chunk",
     "clamp",
     "clamp_",
@@ -206,7 +208,10 @@ __all__ = [
     "get_rng_state",
     "greater",
     "greater_equal",
+    "grid_sampler",
     "group_norm",
+    "gru",
+    "gru_cell",
     "gt",
     "half",
     "hardshrink",
@@ -278,6 +283,8 @@ __all__ = [
     "logspace",
     "logsumexp",
     "long",
+    "lstm",
+    "lstm_cell",
     "lt",
     "manual_seed",
     "margin_ranking_loss",
@@ -309,6 +316,7 @@ __all__ = [
     "nansum",
     "narrow",
     "native_batch_norm",
+    "native_channel_shuffle",
     "native_dropout",
     "native_group_norm",
     "native_layer_norm",
@@ -329,6 +337,8 @@ __all__ = [
     "pairwise_distance",
     "pdist",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson",
     "poisson_nll_loss",
     "polar",
@@ -360,6 +370,10 @@ __all__ = [
     "resolve_neg",
     "result_type",
     "rms_norm",
+    "rnn_relu",
+    "rnn_relu_cell",
+    "rnn_tanh",
+    "rnn_tanh_cell",
     "roll",
     "round",
     "round_",
@@ -531,6 +545,9 @@ def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 
 
 def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> Value:
     """Return ``input + mat1 @ mat2``."""
+
+def affine_grid_generator(theta: Operand, size: Sequence[builtins.int], align_corners: builtins.bool) -> Value:
+    """Return `affine_grid`."""
 
 def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return True if all elements are true, of all elements or along dimensions."""
@@ -773,6 +790,9 @@ def celu(input: Operand, alpha: builtins.float = 1.0) -> Value:
 
 def celu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`celu`, in place."""
+
+def channel_shuffle(input: Operand, groups: builtins.int) -> Value:
+    """Return channels in another order: one of each group in turn."""
 
 def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of at most ``chunks`` pieces of one size along a dimension."""
@@ -1211,6 +1231,11 @@ def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Val
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at least ``other``."""
 
+def grid_sampler(
+    input: Operand, grid: Operand, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool
+) -> Value:
+    """Return `grid_sample`, with numbers for the modes."""
+
 def group_norm(
     input: Operand,
     num_groups: builtins.int,
@@ -1220,6 +1245,14 @@ def group_norm(
     cudnn_enabled: builtins.bool = True,
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each group of channels of each example."""
+
+def gru(*arguments: Any, **keywords: Any) -> Any:
+    """Run GRU layers over sequences."""
+
+def gru_cell(
+    input: Operand, hx: Operand, w_ih: Operand, w_hh: Operand, b_ih: Operand | None = None, b_hh: Operand | None = None
+) -> Value:
+    """Return the state of a GRU after one step."""
 
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is greater than ``other``."""
@@ -1467,6 +1500,14 @@ def logspace(
 def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
+def lstm(*arguments: Any, **keywords: Any) -> Any:
+    """Run LSTM layers over sequences."""
+
+def lstm_cell(
+    input: Operand, hx: Sequence[Any], w_ih: Operand, w_hh: Operand, b_ih: Operand | None = None, b_hh: Operand | None = None
+) -> builtins.tuple[Any, Any]:
+    """Return the state and the cell state of an LSTM after one step."""
+
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is less than ``other``."""
 
@@ -1625,6 +1666,9 @@ def native_batch_norm(
 ) -> builtins.tuple[Any, Any, Any]:
     """Return `batch_norm`, the means, and the reciprocals of the standard deviations; both empty outside of training."""
 
+def native_channel_shuffle(input: Operand, groups: builtins.int) -> Value:
+    """Return channels in another order: one of each group in turn."""
+
 def native_dropout(input: Operand, p: builtins.float, train: builtins.bool | None) -> builtins.tuple[Any, Any]:
     """Return `dropout`, and the mask of the elements that are kept."""
 
@@ -1738,6 +1782,12 @@ def pdist(input: Operand, p: builtins.float = 2) -> Value:
 
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
+
+def pixel_shuffle(input: Operand, upscale_factor: builtins.int) -> Value:
+    """Return larger images, from r * r channels for each one."""
+
+def pixel_unshuffle(input: Operand, downscale_factor: builtins.int) -> Value:
+    """Return smaller images with r * r channels for each one."""
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Return Poisson numbers with the rates that the tensor holds."""
@@ -1924,6 +1974,22 @@ def rms_norm(
     eps: builtins.float | None = None,
 ) -> Value:
     """Return the input divided by its root mean square over the last dimensions."""
+
+def rnn_relu(*arguments: Any, **keywords: Any) -> Any:
+    """Run recurrent layers over sequences."""
+
+def rnn_relu_cell(
+    input: Operand, hx: Operand, w_ih: Operand, w_hh: Operand, b_ih: Operand | None = None, b_hh: Operand | None = None
+) -> Value:
+    """Return ``relu(w_ih @ input + b_ih + w_hh @ hx + b_hh)``."""
+
+def rnn_tanh(*arguments: Any, **keywords: Any) -> Any:
+    """Run recurrent layers over sequences."""
+
+def rnn_tanh_cell(
+    input: Operand, hx: Operand, w_ih: Operand, w_hh: Operand, b_ih: Operand | None = None, b_hh: Operand | None = None
+) -> Value:
+    """Return ``tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh)``."""
 
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     """Return the tensor with its elements shifted cyclically along dimensions."""

@@ -363,7 +363,7 @@ _NODES: dict[Primitive, str] = {
 def op_of(primitive: Primitive) -> Op:
     """Return the op that applies one primitive of the core, with PyTorch's name if PyTorch has it.
 
-    It may save any operand, and the result.
+    It may save any operand, and the result, if there is one.
     """
     count = len(primitive.params)
 
@@ -376,7 +376,10 @@ def op_of(primitive: Primitive) -> Op:
         _NODES.get(primitive)
         or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
     )
-    saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
+    saves = (
+        ("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 64)),
+        *(() if primitive.many else (("result", -1),)),
+    )  # fmt: skip
     promote = broadcasting if isinstance(primitive, Elementwise) else None
     return Op(
         node,

@@ -39,6 +39,7 @@ from functrace.torch.functions import (
     picking,
     pooling,
     products,
+    recurrent,
     reductions,
     scattering,
     shaping,
@@ -58,7 +59,7 @@ TABLES = tuple(
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
         convolution, padding, pooling, losses, activations, distances, margins,
-        normalization, dropout, embedding, attention, scattering, copying,
+        normalization, dropout, embedding, attention, recurrent, scattering, copying,
         special, arithmetic,
     )
 )  # fmt: skip

@@ -456,3 +456,21 @@ def heads_mask_dimensions(word: str, ndim: int) -> str:
         f"For {word} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {ndim}-D "
         "tensor instead"
     )
+
+
+# -- recurrent layers ------------------------------------------------------------------------------
+
+
+def recurrent_dtypes(input: str, other: str) -> str:
+    """Return the message for states and weights of another dtype."""
+    return f"input must have the type torch.{other}, got type torch.{input}"
+
+
+def cell_input(given: int, wanted: int) -> str:
+    """Return the message for an input of another size."""
+    return f"input has inconsistent input_size: got {given} expected {wanted}"
+
+
+def cell_batch(rows: int, name: str, given: int) -> str:
+    """Return the message for a state of another batch."""
+    return f"Input batch size {rows} doesn't match {name} batch size {given}"

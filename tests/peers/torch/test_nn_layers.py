@@ -601,3 +601,109 @@ def test_refused_arguments_of_attention(expression: str) -> None:
     }  # fmt: skip
     difference, expected, found = compare(expression, given)
     assert not difference, (expression, expected, found)
+
+
+# -- recurrent layers ------------------------------------------------------------------------------
+
+STEPS, BATCH, FEATURES, SIZE = 5, 4, 3, 6
+PACKED_SIZES = [4, 4, 3, 1, 1]
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def recurrent(
+    library: ModuleType, kind: str, form: str, layers: int, directions: int, bias: bool, dtype: str
+) -> list[Any]:
+    """Return outputs, gradients and second-order gradients of a layer."""
+    rng = np.random.default_rng(1)
+    wanted: list[Any] = []
+
+    def tensor(*shape: int) -> Any:
+        made = library.from_numpy(rng.uniform(-1, 1, shape).astype(dtype)).requires_grad_()
+        wanted.append(made)
+        return made
+
+    projected = 2 if form == "projected" else 0
+    rows, width = GATES[kind] * SIZE, projected or SIZE
+    x = {
+        "packed": lambda: tensor(sum(PACKED_SIZES), FEATURES),
+        "batch_first": lambda: tensor(BATCH, STEPS, FEATURES),
+    }.get(form, lambda: tensor(STEPS, BATCH, FEATURES))()
+    params = []
+    for layer in range(layers):
+        for _ in range(directions):
+            params += [tensor(rows, width * directions if layer else FEATURES), tensor(rows, width)]
+            params += [tensor(rows), tensor(rows)] if bias else []
+            params += [tensor(projected, SIZE)] if projected else []
+    h = tensor(layers * directions, BATCH, width)
+    hx = (h, tensor(layers * directions, BATCH, SIZE)) if kind == "lstm" else h
+    settings = (bias, layers, 0.0, False, directions == 2)
+    run = getattr(library._VF, kind) if library is SHIM else getattr(library, kind)
+    if form == "packed":
+        out = run(x, library.tensor(PACKED_SIZES), hx, params, *settings)
+    else:
+        out = run(x, hx, params, *settings, form == "batch_first")
+    twice = dtype == "float64"  # PyTorch's layers in single precision have one derivative
+    total = sum((o * weights(library, o, 3)).sum() for o in out)
+    grads = library.autograd.grad(total, wanted, create_graph=twice)
+    found = [*out, *grads]
+    if twice:
+        found += library.autograd.grad(sum((g * g).sum() for g in grads), wanted)
+    return [raw(x) for x in found]
+
+
+@pytest.mark.parametrize("form", ["padded", "batch_first", "packed", "projected"])
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_recurrent_layers(kind: str, form: str, layers: int) -> None:
+    if form == "projected" and kind != "lstm":
+        return
+    importlib.import_module("functrace.torch._VF")
+    for directions, bias, dtype in (
+        (1, True, "float64"),
+        (2, False, "float64"),
+        (2, True, "float32"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected, found = (
+                recurrent(library, kind, form, layers, directions, bias, dtype)
+                for library in (torch, SHIM)
+            )
+        tolerance = 1e-8 if dtype == "float64" else 2e-5
+        assert len(expected) == len(found)
+        for a, b in zip(expected, found, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            np.testing.assert_allclose(b, a, tolerance, tolerance)
+
+
+CELLS = {
+    "x": floats(4, 3), "h": floats(4, 2, seed=1), "c": floats(4, 2, seed=2), "w": floats(8, 3),
+    "v": floats(8, 2, seed=3), "b": floats(8, seed=4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", cases(
+    "torch.lstm_cell(x, (h, c), w, v, b, b)|torch.lstm_cell(x, (h, c), w, v)"
+    "|torch.gru_cell(x, h, w[:6], v[:6], b[:6], b[2:])|torch.gru_cell(x, h, w[:6], v[:6])"
+    "|torch.rnn_tanh_cell(x, h, w[:2], v[:2], b[:2], b[2:4])|torch.rnn_relu_cell(x, h, w[:2], v[:2])"
+))  # fmt: skip
+def test_recurrent_cells(expression: str) -> None:
+    check(expression, CELLS, "float64", nodes=False)
+
+
+def test_dropout_between_recurrent_layers_draws_the_same_masks() -> None:
+    for kind in ("lstm", "gru", "rnn_tanh"):
+        results = []
+        for library in (torch, SHIM):
+            rng = np.random.default_rng(0)
+            make = lambda *shape, l=library, r=rng: l.from_numpy(r.uniform(-1, 1, shape))  # noqa: E741
+            rows = GATES[kind] * SIZE
+            params = [make(rows, FEATURES), make(rows, SIZE), make(rows, SIZE), make(rows, SIZE)]
+            h = make(2, BATCH, SIZE)
+            hx = (h, h) if kind == "lstm" else h
+            library.manual_seed(5)
+            run = getattr(library, kind)
+            results.append(
+                run(make(STEPS, BATCH, FEATURES), hx, params, False, 2, 0.4, True, False, False)[0]
+            )
+        np.testing.assert_allclose(results[1].numpy(), results[0].numpy(), 1e-8, 1e-8)

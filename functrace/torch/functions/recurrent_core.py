@@ -1,0 +1,461 @@
+"""Recurrent layers on arrays: one operation for all steps of a layer in one direction.
+
+`run_layer` loops in NumPy, and its primitives have a first derivative that does, too. `scan_layer`
+is the same by ``functrace.scan``: it has every derivative, and is recorded by every transform.
+
+Layouts are PyTorch's: steps, examples, features; the rows of weights are those of the gates (input,
+forget, cell, output of an LSTM; reset, update, new of a GRU).
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from functrace.api.control_flow.loops import scan
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive, absent, is_linear
+from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul, swap_last
+from functrace.ops.indexing import index_static
+from functrace.ops.joining import stack
+from functrace.ops.shaping import broadcast_to, filled
+from functrace.ops.shaping import reshape as core_reshape
+from functrace.tracing.binding import bind
+from functrace.typing import Array
+
+GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
+"""Gates of each kind of layer."""
+Sizes = tuple[int, ...] | None
+"""Number of examples at each step, decreasing; None if all have every step."""
+
+
+def _order(steps: int, reverse: bool) -> range:
+    return range(steps - 1, -1, -1) if reverse else range(steps)
+
+
+def _count(sizes: Sizes, t: int, examples: int) -> int:
+    return examples if sizes is None else sizes[t]
+
+
+def _columns(w: Array) -> Array:
+    return np.ascontiguousarray(w.T)
+
+
+# -- forward ---------------------------------------------------------------------------------------
+
+
+def _forward(
+    gx: Array, h0: Array, c0: Array, w: Array, b: Array, kind: str, reverse: bool, sizes: Sizes
+) -> tuple[Array, ...]:
+    """Run all steps.
+
+    Args:
+        gx: contribution of the input to the gates, with biases: (steps, examples, gates * size).
+        h0, c0: first state; ``c0`` only for an LSTM.
+        w: recurrent weights: (gates * size, size).
+        b: bias of the new state before its gate, for a GRU: (size,).
+
+    Returns:
+        states at all steps, the last state (and cell state), cell states, and gates.
+    """
+    runs = {"lstm": _forward_lstm, "gru": _forward_gru}.get(kind, _forward_plain)
+    return runs(gx, h0, c0, w, b, kind, reverse, sizes)
+
+
+def _scales(size: int, gates: int, plain: int, dtype: Any) -> Array:
+    """Return 1/2 for gates with a sigmoid, and 1 for the one with a tanh: ``sigmoid(x)`` is ``(1 +
+    tanh(x / 2)) / 2``.
+    """
+    scales = np.full(gates * size, 0.5, dtype)
+    scales[plain * size : (plain + 1) * size] = 1
+    return scales
+
+
+def _forward_lstm(
+    gx: Array, h0: Array, c0: Array, w: Array, b: Array, kind: str, reverse: bool, sizes: Sizes
+) -> tuple[Array, ...]:
+    steps, examples, size = *gx.shape[:2], h0.shape[1]
+    scales = _scales(size, 4, 2, gx.dtype)
+    columns = _columns(w) * scales
+    acts = gx * scales
+    hs, cs = (np.zeros((steps, examples, size), gx.dtype) for _ in range(2))
+    h, c = h0.copy(), c0.copy()
+    made = np.empty((examples, 4 * size), gx.dtype)
+    part = np.empty((examples, size), gx.dtype)
+    for t in _order(steps, reverse):
+        n = _count(sizes, t, examples)
+        a, now, p = acts[t, :n], cs[t, :n], part[:n]
+        np.matmul(h[:n], columns, out=made[:n])
+        a += made[:n]
+        np.tanh(a, out=a)
+        for gate in (a[:, : 2 * size], a[:, 3 * size :]):
+            gate *= 0.5
+            gate += 0.5
+        np.multiply(a[:, size : 2 * size], c[:n], out=now)
+        np.multiply(a[:, :size], a[:, 2 * size : 3 * size], out=p)
+        now += p
+        c[:n] = now
+        np.tanh(now, out=p)
+        np.multiply(p, a[:, 3 * size :], out=hs[t, :n])
+        h[:n] = hs[t, :n]
+    return hs, h, c, cs, acts
+
+
+def _forward_gru(
+    gx: Array, h0: Array, c0: Array, w: Array, b: Array, kind: str, reverse: bool, sizes: Sizes
+) -> tuple[Array, ...]:
+    steps, examples, size = *gx.shape[:2], h0.shape[1]
+    columns = _columns(w)
+    acts = np.zeros_like(gx)
+    hs, cs = (np.zeros((steps, examples, size), gx.dtype) for _ in range(2))
+    h = h0.copy()
+    for t in _order(steps, reverse):
+        n = _count(sizes, t, examples)
+        a, before = acts[t, :n], h[:n]
+        made = np.matmul(before, columns)
+        gates = a[:, : 2 * size]
+        np.add(made[:, : 2 * size], gx[t, :n, : 2 * size], out=gates)
+        gates *= 0.5
+        np.tanh(gates, out=gates)
+        gates *= 0.5
+        gates += 0.5
+        inner = cs[t, :n]  # the new state's recurrent part, before the reset gate
+        np.add(made[:, 2 * size :], b, out=inner)
+        new = a[:, 2 * size :]
+        np.multiply(a[:, :size], inner, out=new)
+        new += gx[t, :n, 2 * size :]
+        np.tanh(new, out=new)
+        now = hs[t, :n]
+        np.subtract(before, new, out=now)
+        now *= a[:, size : 2 * size]
+        now += new
+        h[:n] = now
+    return hs, h, c0, cs, acts
+
+
+def _forward_plain(
+    gx: Array, h0: Array, c0: Array, w: Array, b: Array, kind: str, reverse: bool, sizes: Sizes
+) -> tuple[Array, ...]:
+    steps, examples, size = *gx.shape[:2], h0.shape[1]
+    columns = _columns(w)
+    hs = np.zeros((steps, examples, size), gx.dtype)
+    h = h0.copy()
+    for t in _order(steps, reverse):
+        n = _count(sizes, t, examples)
+        now = hs[t, :n]
+        np.matmul(h[:n], columns, out=now)
+        now += gx[t, :n]
+        if kind == "tanh":
+            np.tanh(now, out=now)
+        else:
+            np.maximum(now, 0, out=now)
+        h[:n] = now
+    return hs, h, c0, np.zeros((0, 0, 0), gx.dtype), np.zeros((0, 0, 0), gx.dtype)
+
+
+# -- backward --------------------------------------------------------------------------------------
+
+
+def _before(h0: Array, hs: Array, reverse: bool, sizes: Sizes) -> Array:
+    """Return the state before each step."""
+    found = np.empty_like(hs)
+    if reverse:
+        found[-1] = h0
+        found[:-1] = hs[1:]
+        if sizes is not None:
+            for t in range(len(sizes) - 1):
+                found[t, sizes[t + 1] :] = h0[sizes[t + 1] :]
+    else:
+        found[0] = h0
+        found[1:] = hs[:-1]
+    if sizes is not None:
+        for t, n in enumerate(sizes):
+            found[t, n:] = 0
+    return found
+
+
+def _pull(
+    d_hs: Array, d_hn: Array, d_cn: Array, h0: Array, c0: Array, w: Array, b: Array, hs: Array,
+    cs: Array, acts: Array, kind: str, reverse: bool, sizes: Sizes,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return the gradients of the gates' inputs, the first states, the weights and the bias."""
+    steps, examples, size = hs.shape
+    previous = _before(h0, hs, reverse, sizes)
+    d_gx = np.zeros((steps, examples, w.shape[0]), hs.dtype)
+    dh, dc = d_hn.copy(), d_cn.copy()
+    d_recurrent = d_gx
+    order = _order(steps, not reverse)
+    if kind == "lstm":
+        cells = _before(c0, cs, reverse, sizes)
+        bent = np.tanh(cs)
+        # The slopes of all gates at once: sigmoid' = s (1 - s), tanh' = 1 - t ** 2.
+        slopes = acts - np.square(acts)
+        news = acts[:, :, 2 * size : 3 * size]
+        np.subtract(1, np.square(news), out=slopes[:, :, 2 * size : 3 * size])
+        outs = acts[:, :, 3 * size :]
+        through = outs * (1 - np.square(bent))
+        slopes[:, :, :size] *= news
+        slopes[:, :, size : 2 * size] *= cells
+        slopes[:, :, 2 * size : 3 * size] *= acts[:, :, :size]
+        slopes[:, :, 3 * size :] *= bent
+        keeps = acts[:, :, size : 2 * size]
+        for t in order:
+            n = _count(sizes, t, examples)
+            g, s, d, e = d_gx[t, :n], slopes[t, :n], dh[:n], dc[:n]
+            d += d_hs[t, :n]
+            e += d * through[t, :n]
+            three = s[:, : 3 * size].reshape(n, 3, size)
+            np.multiply(three, e[:, None], out=g[:, : 3 * size].reshape(n, 3, size))
+            np.multiply(s[:, 3 * size :], d, out=g[:, 3 * size :])
+            e *= keeps[t, :n]
+            np.matmul(g, w, out=d)
+    elif kind == "gru":
+        reset, update, new = (acts[:, :, k * size : (k + 1) * size] for k in range(3))
+        d_recurrent = np.zeros_like(d_gx)
+        of_new = (1 - update) * (1 - np.square(new))
+        of_update = (previous - new) * (update - np.square(update))
+        of_reset = cs * (reset - np.square(reset))
+        for t in order:
+            n = _count(sizes, t, examples)
+            g, r, d = d_gx[t, :n], d_recurrent[t, :n], dh[:n]
+            d += d_hs[t, :n]
+            inner = g[:, 2 * size :]
+            np.multiply(d, of_new[t, :n], out=inner)
+            np.multiply(d, of_update[t, :n], out=g[:, size : 2 * size])
+            np.multiply(inner, of_reset[t, :n], out=g[:, :size])
+            r[:, : 2 * size] = g[:, : 2 * size]
+            np.multiply(inner, reset[t, :n], out=r[:, 2 * size :])
+            d *= update[t, :n]
+            d += np.matmul(r, w)
+    else:
+        slopes = 1 - np.square(hs) if kind == "tanh" else (hs > 0).astype(hs.dtype)
+        for t in order:
+            n = _count(sizes, t, examples)
+            d = dh[:n]
+            d += d_hs[t, :n]
+            np.multiply(d, slopes[t, :n], out=d_gx[t, :n])
+            np.matmul(d_gx[t, :n], w, out=d)
+    flat = d_recurrent.reshape(-1, w.shape[0])
+    d_w = np.matmul(flat.T, previous.reshape(-1, size))
+    d_b = flat[:, 2 * size :].sum(0) if kind == "gru" else np.zeros_like(b)
+    return d_gx, dh, dc, d_w, d_b
+
+
+def _pull_aval(
+    d_hs: ShapeDtype, d_hn: ShapeDtype, d_cn: ShapeDtype, h0: ShapeDtype, c0: ShapeDtype,
+    w: ShapeDtype, b: ShapeDtype, *_rest: Any,
+) -> tuple[ShapeDtype, ...]:  # fmt: skip
+    return ShapeDtype((*d_hs.shape[:2], w.shape[0]), d_hs.dtype), h0, c0, w, b
+
+
+def _each(primitive: Primitive) -> Any:
+    """Return the batch rule that applies a primitive to the examples one by one."""
+
+    def batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], *params: Any) -> Any:
+        count = next(x.shape[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+        found = [
+            bind(
+                primitive,
+                tuple(
+                    [
+                        index_static(x, (k,)) if flag else x
+                        for x, flag in zip(operands, is_batched, strict=True)
+                    ]
+                ),
+                params,
+            )
+            for k in range(count)
+        ]
+        return tuple([stack(list(parts), 0) for parts in zip(*found, strict=True)])
+
+    return batch
+
+
+_WITHOUT = absent(
+    because="the gradient of a recurrent layer's fast loop has no derivative",
+    instead="differentiate scan_layer",
+)
+pull_p = Primitive(
+    "recurrent_pull",
+    eval=cast("Any", _pull),
+    aval=_pull_aval,
+    jvp=_WITHOUT,
+    transpose=_WITHOUT,
+    batch=lambda operands, is_batched, *params: _each(pull_p)(operands, is_batched, *params),
+    params=("kind", "reverse", "sizes"),
+    many=True,
+)
+
+
+def _pushed(*_rest: Any) -> Any:
+    raise NotImplementedError("the tangents of a recurrent layer come from scan_layer")
+
+
+def _pushed_aval(d_gx: Any, d_h0: Any, d_c0: Any, d_w: Any, d_b: Any, *rest: Any) -> Any:
+    return rest[4], d_h0, d_c0
+
+
+def _pushed_transpose(cts: tuple[Any, ...], *rest: Any) -> tuple[Any, ...]:
+    *operands, kind, reverse, sizes = rest
+    linear, residuals = operands[:5], operands[5:]
+    h0, c0, hs = residuals[0], residuals[1], residuals[4]
+    d_hs, d_hn, d_cn = (
+        filled(hs, like.shape, like.dtype) if ct is None else ct
+        for ct, like in zip(cts, (hs, h0, c0), strict=True)
+    )
+    found = bind(pull_p, (d_hs, d_hn, d_cn, *residuals), (kind, reverse, sizes))
+    return tuple(
+        [ct if is_linear(x) else None for x, ct in zip(linear, found, strict=True)]
+        + [None] * len(residuals)
+    )
+
+
+pushed_p = Primitive(
+    "recurrent_push",
+    eval=_pushed,
+    aval=_pushed_aval,
+    jvp=_WITHOUT,
+    transpose=_pushed_transpose,
+    batch=_WITHOUT,
+    params=("kind", "reverse", "sizes"),
+    many=True,
+)
+
+
+def _layer_aval(
+    gx: ShapeDtype, h0: ShapeDtype, c0: ShapeDtype, w: ShapeDtype, b: ShapeDtype,
+    kind: str, reverse: bool, sizes: Sizes,
+) -> tuple[ShapeDtype, ...]:  # fmt: skip
+    hs = ShapeDtype((*gx.shape[:2], h0.shape[1]), gx.dtype)
+    none = ShapeDtype((0, 0, 0), gx.dtype)
+    kept = (hs, gx) if kind in ("lstm", "gru") else (none, none)
+    return hs, h0, c0, *kept
+
+
+def _layer_jvp(primals: Any, outputs: Any, tangents: Any, *params: Any) -> Any:
+    _, h0, c0, w, b = primals
+    hs, _, _, cs, acts = outputs
+    linear = [
+        filled(hs, x.shape, x.dtype) if t is None else t
+        for x, t in zip(primals, tangents, strict=True)
+    ]
+    return *bind(pushed_p, (*linear, h0, c0, w, b, hs, cs, acts), params), None, None
+
+
+layer_p = Primitive(
+    "recurrent_layer",
+    eval=cast("Any", _forward),
+    aval=_layer_aval,
+    jvp=_layer_jvp,
+    transpose=absent(
+        because="a recurrent layer is not linear", instead="differentiate with functrace.vjp"
+    ),
+    batch=lambda operands, is_batched, *params: _each(layer_p)(operands, is_batched, *params),
+    params=("kind", "reverse", "sizes"),
+    many=True,
+)
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+def _gate_inputs(
+    x: Array, w: Array, biases: Sequence[Array], kind: str, size: int
+) -> tuple[Any, Any]:
+    """Return the contribution of the input to the gates, and the bias of a GRU's new state."""
+    steps, examples, features = x.shape
+    flat = matmul(core_reshape(x, (steps * examples, features)), swap_last(w))
+    rest: Any = np.zeros(size if kind == "gru" else 0, x.dtype)
+    if biases:
+        total = ew.add(*biases)
+        if kind == "gru":
+            second = biases[1]
+            rest = index_static(second, ((2 * size, 3 * size, None),))
+            mask = np.repeat(np.array([True, False]), [2 * size, size])
+            total = ew.add(biases[0], ew.where(mask, second, 0))
+        flat = ew.add(flat, total)
+    return core_reshape(flat, (steps, examples, w.shape[0])), rest
+
+
+def run_layer(*given: Any) -> Any:
+    """Run a layer in one direction by the fast loop.
+
+    Args:
+        given: ``x, h0, c0, w_ih, w_hh``, biases; then kind, reverse, sizes. ``c0`` is empty but for
+            an LSTM.
+
+    Returns:
+        states at all steps, last state, last cell state; then what the derivative reads.
+    """
+    x, h0, c0, w_ih, w_hh, *biases, kind, reverse, sizes = given
+    gx, rest = _gate_inputs(x, w_ih, biases, kind, h0.shape[1])
+    return bind(layer_p, (gx, h0, c0, w_hh, rest), (kind, reverse, sizes))
+
+
+def scan_layer(*given: Any) -> Any:
+    """Run a layer in one direction by ``functrace.scan``; see `run_layer`.
+
+    With a further operand in front of the biases' end, ``w_hr`` (kind ``"projected"``), an LSTM
+    projects its states.
+    """
+    x, h0, c0, w_ih, w_hh, *biases, kind, reverse, sizes = given
+    projection: Any = biases.pop() if kind == "projected" else None
+    kind = "lstm" if kind == "projected" else kind
+    size = w_hh.shape[0] // GATES[kind]
+    gx, rest = _gate_inputs(x, w_ih, biases, kind, size)
+    columns = swap_last(w_hh)
+    step = {"lstm": _lstm_step, "gru": _gru_step}.get(kind, _plain_step)
+    examples = x.shape[1]
+    is_there: Any = None
+    if sizes is not None:
+        is_there = (np.arange(examples)[None, :] < np.array(sizes)[:, None])[:, :, None]
+
+    def body(carry: Any, slices: Any) -> Any:
+        h, c = carry
+        g, there = slices if is_there is not None else (slices, None)
+        new_h, new_c = step(kind, g, h, c, columns, rest, size)
+        if projection is not None:
+            new_h = matmul(new_h, swap_last(projection))
+        if there is None:
+            return (new_h, new_c), new_h
+        kept_c = ew.where(there, new_c, c) if kind == "lstm" else c
+        return (ew.where(there, new_h, h), kept_c), ew.where(there, new_h, 0)
+
+    inputs = gx if is_there is None else (gx, is_there)
+    (hn, cn), hs = scan(body, (ew.positive(h0), ew.positive(c0)), inputs, reverse=reverse)
+    return hs, hn, cn
+
+
+def _gate(g: Any, k: int, size: int) -> Any:
+    return index_static(g, ((None, None, None), (k * size, (k + 1) * size, None)))
+
+
+def _lstm_step(
+    kind: str, g: Any, h: Any, c: Any, columns: Any, rest: Any, size: int
+) -> tuple[Any, Any]:
+    a = ew.add(g, matmul(h, columns))
+    i, f, o = (ew.sigmoid(_gate(a, k, size)) for k in (0, 1, 3))
+    c = ew.add(ew.mul(f, c), ew.mul(i, ew.tanh(_gate(a, 2, size))))
+    return ew.mul(o, ew.tanh(c)), c
+
+
+def _gru_step(
+    kind: str, g: Any, h: Any, c: Any, columns: Any, rest: Any, size: int
+) -> tuple[Any, Any]:
+    made = matmul(h, columns)
+    r, z = (ew.sigmoid(ew.add(_gate(g, k, size), _gate(made, k, size))) for k in (0, 1))
+    inner = ew.add(_gate(made, 2, size), broadcast_to(rest, (h.shape[0], size)))
+    new = ew.tanh(ew.add(_gate(g, 2, size), ew.mul(r, inner)))
+    return ew.add(new, ew.mul(z, ew.sub(h, new))), c
+
+
+def _plain_step(
+    kind: str, g: Any, h: Any, c: Any, columns: Any, rest: Any, size: int
+) -> tuple[Any, Any]:
+    a = ew.add(g, matmul(h, columns))
+    return (ew.tanh(a) if kind == "tanh" else ew.relu(a)), c
