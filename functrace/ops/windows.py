@@ -147,24 +147,26 @@ def _cubic(size: int, count: int, scale: float, corners: bool, double: bool) -> 
     return _joined(columns, weights)
 
 
-def _smoothed(size: int, count: int, scale: float, corners: bool, cubic: bool) -> Matrix:
-    """Linear or cubic interpolation with a kernel as wide as the steps (antialiasing)."""
+def _smoothed(size: int, count: int, scale: float, corners: bool, kind: str) -> Matrix:
+    """Interpolation with a kernel as wide as the steps (antialiasing): linear, cubic, lanczos."""
     if corners:
         scale = (size - 1) / (count - 1) if count > 1 else 0.0
     wide = max(scale, 1.0)
-    support = (2.0 if cubic else 1.0) * wide
+    support = {"linear": 1.0, "cubic": 2.0, "lanczos": 3.0}[kind] * wide
     centers = (np.arange(count) + 0.5) * scale
     begin = np.maximum((centers - support + 0.5).astype(np.intp), 0)
     end = np.minimum((centers + support + 0.5).astype(np.intp), size)
     rows, columns = _of_runs(begin, end)
     d = np.abs((columns - centers[rows] + 0.5) / wide)
-    if cubic:
+    if kind == "linear":
+        weights = np.maximum(1 - d, 0)
+    elif kind == "lanczos":
+        weights = np.where(d < 3, np.sinc(d) * np.sinc(d / 3), 0.0)
+    else:
         a = -0.5
         near = ((a + 2) * d - (a + 3)) * d * d + 1
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         weights = np.where(d < 1, near, np.where(d < 2, far, 0.0))
-    else:
-        weights = np.maximum(1 - d, 0)
     total = np.bincount(rows, weights, count)
     return Matrix(rows, columns, weights / np.where(total == 0, 1, total)[rows])
 

@@ -42,8 +42,9 @@ HOWS: list[Any] = [
     ("linear", 7, 1, 0.0, True, True),
     ("cubic", 4, 9, 4 / 9, False, True),
     ("cubic", 2, 3, 0.0, True, True),
-    ("smoothed", 9, 4, 9 / 4, False, False),
-    ("smoothed", 9, 4, 9 / 4, False, True),
+    ("smoothed", 9, 4, 9 / 4, False, "linear"),
+    ("smoothed", 9, 4, 9 / 4, False, "cubic"),
+    ("smoothed", 9, 4, 9 / 4, True, "lanczos"),
 ]
 
 

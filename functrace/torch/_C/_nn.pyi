@@ -8,6 +8,12 @@ from functrace.torch.functions.pooling import Sizes
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
 __all__ = [
+    "_upsample_bicubic2d_aa",
+    "_upsample_bilinear2d_aa",
+    "_upsample_lanczos2d_aa",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool2d",
@@ -15,6 +21,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "binary_cross_entropy",
+    "col2im",
     "cross_entropy_loss",
     "elu",
     "elu_",
@@ -30,6 +37,7 @@ __all__ = [
     "hardtanh",
     "hardtanh_",
     "huber_loss",
+    "im2col",
     "l1_loss",
     "leaky_relu",
     "leaky_relu_",
@@ -66,7 +74,38 @@ __all__ = [
     "soft_margin_loss",
     "softplus",
     "softshrink",
+    "upsample_bicubic2d",
+    "upsample_bilinear2d",
+    "upsample_linear1d",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "upsample_trilinear3d",
 ]
+
+def _upsample_bicubic2d_aa(
+    input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None
+) -> Value:
+    """Return `interpolate` with mode 'bicubic'."""
+
+def _upsample_bilinear2d_aa(
+    input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None
+) -> Value:
+    """Return `interpolate` with mode 'bilinear'."""
+
+def _upsample_lanczos2d_aa(
+    input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None
+) -> Value:
+    """Return `interpolate` with mode 'lanczos'."""
+
+def _upsample_nearest_exact1d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'nearest-exact'."""
+
+def _upsample_nearest_exact2d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'nearest-exact'."""
+
+def _upsample_nearest_exact3d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'nearest-exact'."""
 
 def adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
     """Return means of spans that cover the last 2 axes."""
@@ -106,6 +145,9 @@ def binary_cross_entropy(
     input: Operand, target: Operand, weight: Operand | None = None, reduction: builtins.int = 0
 ) -> Value:
     """Return the cross-entropy of probabilities; see ``nn.functional.binary_cross_entropy``."""
+
+def col2im(input: Operand, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Value:
+    """Return `fold`."""
 
 def cross_entropy_loss(
     input: Operand,
@@ -158,6 +200,9 @@ def hardtanh_(input: Operand, min_val: builtins.float = -1.0, max_val: builtins.
 
 def huber_loss(input: Operand, target: Operand, reduction: builtins.int = 0, delta: builtins.float = 1.0) -> Value:
     """Return the Huber loss; see ``nn.functional.huber_loss``."""
+
+def im2col(input: Operand, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Value:
+    """Return `unfold`."""
 
 def l1_loss(input: Operand, target: Operand, reduction: builtins.int = 0) -> Value:
     """Return the absolute difference; see ``nn.functional.l1_loss``."""
@@ -330,3 +375,24 @@ def softplus(input: Operand, beta: builtins.float = 1, threshold: builtins.float
 
 def softshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
     """Return ``input``, moved towards 0 by ``lambd``, and 0 where that is not possible."""
+
+def upsample_bicubic2d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'bicubic'."""
+
+def upsample_bilinear2d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'bilinear'."""
+
+def upsample_linear1d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'linear'."""
+
+def upsample_nearest1d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'nearest'."""
+
+def upsample_nearest2d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'nearest'."""
+
+def upsample_nearest3d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'nearest'."""
+
+def upsample_trilinear3d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+    """Return `interpolate` with mode 'trilinear'."""

@@ -22,8 +22,8 @@ from functrace.torch.dispatch.rows import (
 from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     activations,
-    attention,
     arithmetic,
+    attention,
     convolution,
     creation,
     distances,
@@ -41,6 +41,7 @@ from functrace.torch.functions import (
     products,
     recurrent,
     reductions,
+    resampling,
     scattering,
     shaping,
     special,
@@ -58,7 +59,7 @@ TABLES = tuple(
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
-        convolution, padding, pooling, losses, activations, distances, margins,
+        convolution, padding, pooling, resampling, losses, activations, distances, margins,
         normalization, dropout, embedding, attention, recurrent, scattering, copying,
         special, arithmetic,
     )

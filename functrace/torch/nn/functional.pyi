@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.torch.functions.pooling import Sizes
+from functrace.torch.functions.resampling import Sizes
 from functrace.torch.tensors.dtypes import DtypeLike
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 
@@ -18,6 +18,7 @@ __all__ = [
     "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -28,6 +29,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -47,6 +49,7 @@ __all__ = [
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
+    "fold",
     "fractional_max_pool2d",
     "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
@@ -54,6 +57,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -64,6 +68,7 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -93,12 +98,15 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
     "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -125,6 +133,10 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
@@ -153,6 +165,9 @@ def adaptive_max_pool3d(input: Operand, output_size: Any, return_indices: builti
 
 def adaptive_max_pool3d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
     """Return maxima of spans that cover the last 3 axes, and their positions."""
+
+def affine_grid(theta: Operand, size: Sequence[builtins.int], align_corners: builtins.bool | None = None) -> Value:
+    """Return the grid of an affine map, for `grid_sample`."""
 
 def alpha_dropout(
     input: Operand, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False
@@ -232,6 +247,9 @@ def celu(input: Operand, alpha: builtins.float = 1.0, inplace: builtins.bool = F
 
 def celu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`celu`, in place."""
+
+def channel_shuffle(input: Operand, groups: builtins.int) -> Value:
+    """Return channels in another order: one of each group in turn."""
 
 def conv1d(
     input: Operand,
@@ -388,6 +406,11 @@ def feature_alpha_dropout(
 ) -> Value:
     """Return `alpha_dropout` of whole channels."""
 
+def fold(
+    input: Operand, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+) -> Value:
+    """Return images, to which windows are added: the transpose of `unfold`."""
+
 def fractional_max_pool2d(
     input: Operand,
     kernel_size: Sizes,
@@ -443,6 +466,15 @@ def gelu(input: Operand, *, approximate: builtins.str = "none") -> Value:
 
 def glu(input: Operand, dim: builtins.int = -1) -> Value:
     """Return the first half along a dimension times the sigmoid of the second half."""
+
+def grid_sample(
+    input: Operand,
+    grid: Operand,
+    mode: builtins.str = "bilinear",
+    padding_mode: builtins.str = "zeros",
+    align_corners: builtins.bool | None = None,
+) -> Value:
+    """Return images at the points of a grid."""
 
 def group_norm(
     input: Operand,
@@ -509,6 +541,17 @@ def instance_norm(
     eps: builtins.float = 1e-05,
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each channel of each example."""
+
+def interpolate(
+    input: Operand,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: builtins.str = "nearest",
+    align_corners: builtins.bool | None = None,
+    recompute_scale_factor: builtins.bool | None = None,
+    antialias: builtins.bool = False,
+) -> Value:
+    """Return images with other sizes."""
 
 def kl_div(
     input: Operand,
@@ -779,6 +822,9 @@ def multilabel_soft_margin_loss(
 ) -> Value:
     """Return the mean over classes of the cross-entropy of ``sigmoid(input)``."""
 
+def native_channel_shuffle(input: Operand, groups: builtins.int) -> Value:
+    """Return channels in another order: one of each group in turn."""
+
 def nll_loss(
     input: Operand,
     target: Operand,
@@ -810,6 +856,12 @@ def pairwise_distance(
 
 def pdist(input: Operand, p: builtins.float = 2) -> Value:
     """Return the distances between all pairs of rows ``i < j``."""
+
+def pixel_shuffle(input: Operand, upscale_factor: builtins.int) -> Value:
+    """Return larger images, from r * r channels for each one."""
+
+def pixel_unshuffle(input: Operand, downscale_factor: builtins.int) -> Value:
+    """Return smaller images with r * r channels for each one."""
 
 def poisson_nll_loss(
     input: Operand,
@@ -959,3 +1011,21 @@ def triplet_margin_with_distance_loss(
     reduction: builtins.str = "mean",
 ) -> Value:
     """Return `triplet_margin_loss` with another distance."""
+
+def unfold(input: Operand, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Value:
+    """Return all windows of images as columns."""
+
+def upsample(
+    input: Operand,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: builtins.str = "nearest",
+    align_corners: builtins.bool | None = None,
+) -> Value:
+    """Return images with other sizes: `interpolate` under its old name."""
+
+def upsample_bilinear(input: Operand, size: Any = None, scale_factor: Any = None) -> Value:
+    """Return ``interpolate`` with mode ``"bilinear"`` and aligned corners."""
+
+def upsample_nearest(input: Operand, size: Any = None, scale_factor: Any = None) -> Value:
+    """Return ``interpolate(input, size, scale_factor, "nearest")``."""
