@@ -7,6 +7,7 @@ Layer: 9.
 
 from functrace.torch.dispatch.rows import LINALG
 from functrace.torch.dispatch.surface import public
+from functrace.torch.errors.algebra import LinAlgError
 
 globals().update(public(LINALG))
-__all__ = list(public(LINALG))  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["LinAlgError", *public(LINALG)]  # pyright: ignore[reportUnsupportedDunderAll]

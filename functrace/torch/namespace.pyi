@@ -35,6 +35,7 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "addmm",
+    "adjoint",
     "affine_grid_generator",
     "all",
     "allclose",
@@ -99,7 +100,11 @@ __all__ = [
     "celu",
     "celu_",
     "cfloat",
+    "chain_matmul",
     "channel_shuffle",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_",
@@ -133,10 +138,12 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "count_nonzero",
+    "cross",
     "cumprod",
     "cumsum",
     "deg2rad",
     "deg2rad_",
+    "det",
     "diag",
     "diag_embed",
     "diagonal",
@@ -149,6 +156,7 @@ __all__ = [
     "double",
     "dropout",
     "dropout_",
+    "eig",
     "einsum",
     "embedding",
     "embedding_bag",
@@ -204,6 +212,7 @@ __all__ = [
     "gcd",
     "gcd_",
     "ge",
+    "geqrf",
     "ger",
     "get_rng_state",
     "greater",
@@ -235,6 +244,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "inverse",
     "is_complex",
     "is_conj",
     "is_floating_point",
@@ -274,6 +284,7 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -285,12 +296,19 @@ __all__ = [
     "long",
     "lstm",
     "lstm_cell",
+    "lstsq",
     "lt",
+    "lu",
+    "lu_solve",
+    "lu_unpack",
     "manual_seed",
     "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
+    "matrix_exp",
+    "matrix_power",
+    "matrix_rank",
     "max",
     "max_pool1d",
     "max_pool1d_with_indices",
@@ -333,10 +351,13 @@ __all__ = [
     "numel",
     "ones",
     "ones_like",
+    "orgqr",
+    "ormqr",
     "outer",
     "pairwise_distance",
     "pdist",
     "permute",
+    "pinverse",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson",
@@ -348,6 +369,7 @@ __all__ = [
     "prelu",
     "prod",
     "promote_types",
+    "qr",
     "rad2deg",
     "rad2deg_",
     "rand",
@@ -404,7 +426,9 @@ __all__ = [
     "sinc_",
     "sinh",
     "sinh_",
+    "slogdet",
     "softmax",
+    "solve",
     "sort",
     "split",
     "split_with_sizes",
@@ -419,8 +443,10 @@ __all__ = [
     "sub",
     "subtract",
     "sum",
+    "svd",
     "swapaxes",
     "swapdims",
+    "symeig",
     "t",
     "take",
     "take_along_dim",
@@ -437,6 +463,7 @@ __all__ = [
     "topk",
     "trace",
     "transpose",
+    "triangular_solve",
     "tril",
     "triplet_margin_loss",
     "triu",
@@ -545,6 +572,9 @@ def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 
 
 def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> Value:
     """Return ``input + mat1 @ mat2``."""
+
+def adjoint(input: Operand) -> Value:
+    """Return the conjugate transpose of matrices, a view."""
 
 def affine_grid_generator(theta: Operand, size: Sequence[builtins.int], align_corners: builtins.bool) -> Value:
     """Return `affine_grid`."""
@@ -791,8 +821,20 @@ def celu(input: Operand, alpha: builtins.float = 1.0) -> Value:
 def celu_(input: Operand, alpha: builtins.float = 1.0) -> Value:
     """`celu`, in place."""
 
+def chain_matmul(*matrices: Operand, out: Tensor | None = None) -> Value:
+    """Return the product of several matrices; the older form of `linalg.multi_dot`."""
+
 def channel_shuffle(input: Operand, groups: builtins.int) -> Value:
     """Return channels in another order: one of each group in turn."""
+
+def cholesky(input: Operand, upper: builtins.bool = False, *, out: Any = None) -> Value:
+    """Return the triangular factor of a positive definite matrix; the older form of `linalg.cholesky`."""
+
+def cholesky_inverse(L: Operand, upper: builtins.bool = False, *, out: Any = None) -> Value:
+    """Return the inverse of a positive definite matrix, from its triangular factor."""
+
+def cholesky_solve(input: Operand, L: Operand, upper: builtins.bool = False, *, out: Any = None) -> Value:
+    """Return the solution of ``A X = input``, from the triangular factor of ``A``."""
 
 def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of at most ``chunks`` pieces of one size along a dimension."""
@@ -950,6 +992,9 @@ def cosine_similarity(x1: Operand, x2: Operand, dim: builtins.int = 1, eps: buil
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     """Return the number of nonzero elements."""
 
+def cross(input: Operand, other: Operand, dim: builtins.int | None = None, *, out: Any = None) -> Value:
+    """Return the cross products of vectors with 3 coordinates along a dimension: by default, the first one of size 3."""
+
 def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative product along a dimension; integers become int64."""
 
@@ -961,6 +1006,9 @@ def deg2rad(input: Operand, *, out: Tensor | None = None) -> Value:
 
 def deg2rad_(input: Operand) -> Value:
     """`deg2rad`, in place."""
+
+def det(A: Operand, *, out: Any = None) -> Value:
+    """Return the determinants of square matrices."""
 
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
@@ -994,6 +1042,9 @@ def dropout(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
 
 def dropout_(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
     """`dropout`, in place."""
+
+def eig(*args: Any, **kwargs: Any) -> Any:
+    """Raise: PyTorch has removed ``eig``."""
 
 def einsum(equation: builtins.str, *operands: Any) -> Value:
     """Return a sum of products, specified by dimension letters: ``einsum("ij,jk->ik", a, b)``."""
@@ -1219,6 +1270,9 @@ def gcd_(input: Operand, other: Operand) -> Value:
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is at least ``other``."""
 
+def geqrf(input: Operand, *, out: Any = None) -> Any:
+    """Return ``R`` with the Householder vectors below it, and their factors."""
+
 def ger(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
 
@@ -1324,6 +1378,9 @@ def instance_norm(
     cudnn_enabled: builtins.bool,
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each channel of each example."""
+
+def inverse(input: Operand, *, out: Any = None) -> Value:
+    """Return the inverse of square matrices; see `inv`."""
 
 def is_complex(input: Operand) -> builtins.bool:
     """Return True if the elements are complex."""
@@ -1465,6 +1522,9 @@ def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> V
 def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 2 of the sum of powers of 2."""
 
+def logdet(input: Operand) -> Value:
+    """Return the logarithms of the determinants; nan where one is negative."""
+
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where both of two elements are nonzero."""
 
@@ -1508,8 +1568,27 @@ def lstm_cell(
 ) -> builtins.tuple[Any, Any]:
     """Return the state and the cell state of an LSTM after one step."""
 
+def lstsq(*args: Any, **kwargs: Any) -> Any:
+    """Raise: PyTorch has removed ``lstsq``."""
+
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is less than ``other``."""
+
+def lu(A: Operand, pivot: builtins.bool = True, get_infos: builtins.bool = False) -> Any:
+    """Return both factors in one matrix, and LAPACK's pivots; the older form of `linalg.lu_factor`."""
+
+def lu_solve(b: Operand, LU_data: Operand, LU_pivots: Operand, *, out: Any = None) -> Value:
+    """Return the solution of ``A x = b``, from the results of `lu_factor`."""
+
+def lu_unpack(
+    LU_data: Operand,
+    LU_pivots: Operand,
+    unpack_data: builtins.bool = True,
+    unpack_pivots: builtins.bool = True,
+    *,
+    out: Any = None,
+) -> Any:
+    """Return matrices P, L and U from the results of `lu_factor`."""
 
 def manual_seed(seed: Any) -> Generator:
     """Seed the generator; returns it."""
@@ -1527,6 +1606,15 @@ def masked_select(input: Operand, mask: Tensor) -> Value:
 
 def matmul(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, composed as in PyTorch."""
+
+def matrix_exp(input: Operand) -> Value:
+    """Return the exponential of square matrices."""
+
+def matrix_power(input: Operand, n: builtins.int, *, out: Any = None) -> Value:
+    """Return an integer power of square matrices; of the inverses, if it is negative."""
+
+def matrix_rank(*args: Any, **kwargs: Any) -> Any:
+    """Raise: PyTorch has removed ``matrix_rank``."""
 
 def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
@@ -1769,6 +1857,20 @@ def ones_like(
 ) -> Tensor:
     """Return ones of a tensor's shape and dtype."""
 
+def orgqr(input: Operand, tau: Operand, *, out: Any = None) -> Value:
+    """Return the first columns of the product of Householder reflectors."""
+
+def ormqr(
+    input: Operand,
+    tau: Operand,
+    other: Operand,
+    left: builtins.bool = True,
+    transpose: builtins.bool = False,
+    *,
+    out: Any = None,
+) -> Value:
+    """Return the product of Householder reflectors and a matrix."""
+
 def outer(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
 
@@ -1782,6 +1884,9 @@ def pdist(input: Operand, p: builtins.float = 2) -> Value:
 
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
+
+def pinverse(input: Operand, rcond: builtins.float = 1e-15) -> Value:
+    """Return the pseudoinverses of matrices; the older form of `linalg.pinv`."""
 
 def pixel_shuffle(input: Operand, upscale_factor: builtins.int) -> Value:
     """Return larger images, from r * r channels for each one."""
@@ -1829,6 +1934,9 @@ def prod(
 
 def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
     """Return the smallest dtype to which two dtypes convert."""
+
+def qr(input: Operand, some: builtins.bool = True, *, out: Any = None) -> Any:
+    """Return the orthogonal and the upper triangular factor; the older form of `linalg.qr`."""
 
 def rad2deg(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return angles in radians as degrees."""
@@ -2105,8 +2213,14 @@ def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
 def sinh_(input: Operand) -> Value:
     """`sinh`, in place."""
 
+def slogdet(input: Operand, *, out: Any = None) -> Any:
+    """Return the signs of the determinants, and the logarithms of their absolute values."""
+
 def softmax(input: Operand, dim: builtins.int, dtype: DtypeLike | None = None, *, out: Any = None) -> Value:
     """Return the softmax along a dimension."""
+
+def solve(*args: Any, **kwargs: Any) -> Any:
+    """Raise: PyTorch has removed ``solve``."""
 
 def sort(
     input: Operand,
@@ -2178,11 +2292,17 @@ def sum(
 ) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
+def svd(input: Operand, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> Any:
+    """Return the singular value decomposition ``input = U @ diag(S) @ V.mH``; the older form of `linalg.svd`."""
+
 def swapaxes(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
 
 def swapdims(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
+
+def symeig(*args: Any, **kwargs: Any) -> Any:
+    """Raise: PyTorch has removed ``symeig``."""
 
 def t(input: Operand) -> Value:
     """Return the transpose of a matrix (vectors and numbers are unchanged)."""
@@ -2241,6 +2361,17 @@ def trace(input: Operand) -> Value:
 
 def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
+
+def triangular_solve(
+    input: Operand,
+    A: Operand,
+    upper: builtins.bool = True,
+    transpose: builtins.bool = False,
+    unitriangular: builtins.bool = False,
+    *,
+    out: Any = None,
+) -> Any:
+    """Return the solution of ``A X = input`` for triangular matrices, and a copy of ``A``; the older form of `solve_triangular`."""
 
 def tril(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the lower triangle of matrices, zero elsewhere."""
@@ -2510,6 +2641,9 @@ class Methods:
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
         """`addcmul`, in place."""
 
+    def adjoint(self) -> Tensor:
+        """Return the conjugate transpose of matrices, a view."""
+
     def all(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return True if all elements are true, of all elements or along dimensions."""
 
@@ -2699,6 +2833,15 @@ class Methods:
     def char(self) -> Tensor:
         """Return the tensor as torch.int8."""
 
+    def cholesky(self, upper: builtins.bool = False) -> Tensor:
+        """Return the triangular factor of a positive definite matrix; the older form of `linalg.cholesky`."""
+
+    def cholesky_inverse(self, upper: builtins.bool = False) -> Tensor:
+        """Return the inverse of a positive definite matrix, from its triangular factor."""
+
+    def cholesky_solve(self, L: Operand, upper: builtins.bool = False) -> Tensor:
+        """Return the solution of ``A X = input``, from the triangular factor of ``A``."""
+
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of at most ``chunks`` pieces of one size along a dimension."""
 
@@ -2768,6 +2911,9 @@ class Methods:
     def cpu(self) -> Tensor:
         """Return the tensor itself, which is on the CPU."""
 
+    def cross(self, other: Operand, dim: builtins.int | None = None) -> Tensor:
+        """Return the cross products of vectors with 3 coordinates along a dimension: by default, the first one of size 3."""
+
     def cuda(self, device: Any = None) -> Tensor:
         """Raise: there is no CUDA here."""
 
@@ -2782,6 +2928,9 @@ class Methods:
 
     def deg2rad_(self) -> Tensor:
         """`deg2rad`, in place."""
+
+    def det(self) -> Tensor:
+        """Return the determinants of square matrices."""
 
     def detach_(self) -> Tensor:
         """Drop the history, in place."""
@@ -2821,6 +2970,9 @@ class Methods:
 
     def double(self) -> Tensor:
         """Return the tensor as torch.float64."""
+
+    def eig(self, **kwargs: Any) -> Any:
+        """Raise: PyTorch has removed ``eig``."""
 
     def eq(self, other: Operand) -> Tensor:
         """Return a mask: True where ``input`` is equal to ``other``."""
@@ -2957,6 +3109,9 @@ class Methods:
     def geometric_(self, p: builtins.float, *, generator: Any = None) -> Tensor:
         """Overwrite with numbers of trials up to the first success."""
 
+    def geqrf(self) -> Any:
+        """Return ``R`` with the Householder vectors below it, and their factors."""
+
     def ger(self, vec2: Operand) -> Tensor:
         """Return the products of all pairs of elements of two vectors."""
 
@@ -3058,6 +3213,9 @@ class Methods:
 
     def int(self) -> Tensor:
         """Return the tensor as torch.int32."""
+
+    def inverse(self) -> Tensor:
+        """Return the inverse of square matrices; see `inv`."""
 
     def is_coalesced(self) -> Any:
         """Always False: functrace has no such tensors."""
@@ -3230,6 +3388,9 @@ class Methods:
     def logaddexp2(self, other: Operand) -> Tensor:
         """Return the logarithm to base 2 of the sum of powers of 2."""
 
+    def logdet(self) -> Tensor:
+        """Return the logarithms of the determinants; nan where one is negative."""
+
     def logical_and(self, other: Operand) -> Tensor:
         """Return a mask: True where both of two elements are nonzero."""
 
@@ -3266,11 +3427,24 @@ class Methods:
     def long(self) -> Tensor:
         """Return the tensor as torch.int64."""
 
+    def lstsq(self, **kwargs: Any) -> Any:
+        """Raise: PyTorch has removed ``lstsq``."""
+
     def lt(self, other: Operand) -> Tensor:
         """Return a mask: True where ``input`` is less than ``other``."""
 
     def lt_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
+
+    def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False) -> Any:
+        """Return both factors in one matrix, and LAPACK's pivots; the older form of `linalg.lu_factor`."""
+
+    def lu_solve(self, LU_data: Operand, LU_pivots: Operand) -> Tensor:
+        """Return the solution of ``A x = b``, from the results of `lu_factor`."""
+
+    @property
+    def mH(self) -> Tensor:
+        """The conjugate transpose of matrices, a view."""
 
     @property
     def mT(self) -> Tensor:
@@ -3287,6 +3461,12 @@ class Methods:
 
     def matmul(self, other: Operand) -> Tensor:
         """Return the product of matrices, vectors, or stacks of matrices, composed as in PyTorch."""
+
+    def matrix_exp(self) -> Tensor:
+        """Return the exponential of square matrices."""
+
+    def matrix_power(self, n: builtins.int) -> Tensor:
+        """Return an integer power of square matrices; of the inverses, if it is negative."""
 
     def max(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the maximum: of all, along a dimension (with indices), of two tensors."""
@@ -3480,11 +3660,20 @@ class Methods:
     def not_equal_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
 
+    def orgqr(self, tau: Operand) -> Tensor:
+        """Return the first columns of the product of Householder reflectors."""
+
+    def ormqr(self, tau: Operand, other: Operand, left: builtins.bool = True, transpose: builtins.bool = False) -> Tensor:
+        """Return the product of Householder reflectors and a matrix."""
+
     def outer(self, vec2: Operand) -> Tensor:
         """Return the products of all pairs of elements of two vectors."""
 
     def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with dimensions in another order."""
+
+    def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
+        """Return the pseudoinverses of matrices; the older form of `linalg.pinv`."""
 
     def polygamma(self, n: builtins.int) -> Tensor:
         """Return the derivative of order ``n`` of `digamma`."""
@@ -3513,6 +3702,9 @@ class Methods:
         out: Tensor | None = None,
     ) -> Tensor:
         """Return the product of all elements, or along a dimension; integers multiply to int64."""
+
+    def qr(self, some: builtins.bool = True) -> Any:
+        """Return the orthogonal and the upper triangular factor; the older form of `linalg.qr`."""
 
     def rad2deg(self) -> Tensor:
         """Return angles in radians as degrees."""
@@ -3681,8 +3873,14 @@ class Methods:
     def sinh_(self) -> Tensor:
         """`sinh`, in place."""
 
+    def slogdet(self) -> Any:
+        """Return the signs of the determinants, and the logarithms of their absolute values."""
+
     def softmax(self, dim: builtins.int, dtype: DtypeLike | None = None) -> Tensor:
         """Return the softmax along a dimension."""
+
+    def solve(self, **kwargs: Any) -> Any:
+        """Raise: PyTorch has removed ``solve``."""
 
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None) -> Any:
         """Return the sorted elements along a dimension, and their former indices."""
@@ -3744,6 +3942,9 @@ class Methods:
     ) -> Tensor:
         """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True) -> Any:
+        """Return the singular value decomposition ``input = U @ diag(S) @ V.mH``; the older form of `linalg.svd`."""
+
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two dimensions swapped."""
 
@@ -3755,6 +3956,9 @@ class Methods:
 
     def swapdims_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """`transpose`, in place."""
+
+    def symeig(self, **kwargs: Any) -> Any:
+        """Raise: PyTorch has removed ``symeig``."""
 
     def t(self) -> Tensor:
         """Return the transpose of a matrix (vectors and numbers are unchanged)."""
@@ -3802,6 +4006,11 @@ class Methods:
 
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """`transpose`, in place."""
+
+    def triangular_solve(
+        self, A: Operand, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False
+    ) -> Any:
+        """Return the solution of ``A X = input`` for triangular matrices, and a copy of ``A``; the older form of `solve_triangular`."""
 
     def tril(self, diagonal: builtins.int = 0) -> Tensor:
         """Return the lower triangle of matrices, zero elsewhere."""

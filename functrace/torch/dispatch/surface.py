@@ -31,6 +31,7 @@ from functrace.torch.functions import (
     embedding,
     factories,
     in_place,
+    linear_algebra,
     losses,
     margins,
     methods,
@@ -61,7 +62,7 @@ TABLES = tuple(
         random, random_factories, filling, sampling,
         convolution, padding, pooling, resampling, losses, activations, distances, margins,
         normalization, dropout, embedding, attention, recurrent, scattering, copying,
-        special, arithmetic,
+        special, arithmetic, linear_algebra,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
