@@ -145,7 +145,9 @@ class Adam(PerParameter):
 
     def _advance(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
         differentiable = group["differentiable"]
-        step = advance(state["step"])
+        step: Any = advance(state["step"])
+        if differentiable:  # PyTorch corrects the bias in the precision of the count then
+            step = state["step"]._array.dtype.type(step)
         lr = hyper(group["lr"], differentiable)
         beta1, beta2 = group["betas"]
         if type(beta1) is not float:
@@ -159,7 +161,7 @@ class Adam(PerParameter):
             plain(beta2),
             plain(1 - beta2),
             plain((1 - beta2**step) ** 0.5),
-            plain(-(lr / (1 - beta1**step))),
+            plain(-(lr / plain(1 - beta1**step))),
             group["eps"],
             weight_decay,
             shrink,

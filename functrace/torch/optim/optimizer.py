@@ -287,6 +287,32 @@ class Optimizer:
             blocks += [f"    {x}: {group[x]}\n" for x in sorted(group) if x != "params"]
         return f"{type(self).__name__} (" + "".join(blocks) + ")"
 
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Do nothing: a CPU captures no graphs."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: list[list[Any]], with_indices: bool = False
+    ) -> dict[Any, Any]:
+        """Return parallel lists by the device and dtype of the first one's tensors.
+
+        Args:
+            tensorlistlist: lists of tensors, or None, of one length.
+            with_indices: whether the positions in the lists are returned, too.
+        """
+        places: dict[Any, list[int]] = {}
+        for k, tensor in enumerate(tensorlistlist[0]):
+            places.setdefault((tensor.device, tensor.dtype), []).append(k)
+        return {
+            kind: (
+                [[x[k] for k in at] if x else [] for x in tensorlistlist],
+                at if with_indices else [],
+            )
+            for kind, at in places.items()
+        }
+
     # -- hooks around step ---------------------------------------------------------------------
 
     def _optimizer_step_code(self) -> None:
@@ -576,3 +602,37 @@ class Optimizer:
 def number_tensor(value: float, fused: bool | None = None) -> Tensor:
     """Return a 0-d tensor for a count or coefficient in the state."""
     return torch.tensor(value, dtype=_get_scalar_dtype(fused))
+
+
+# -- names that other packages import --------------------------------------------------------------
+
+_params_doc = "params: parameters, groups of them, or parameters with names"
+_foreach_doc = "foreach (bool, optional): no effect"
+_fused_doc = "fused (bool, optional): no effect, but for the dtype of step counts"
+_capturable_doc = "capturable (bool, optional): refused by ``step``, as on every CPU"
+_differentiable_doc = "differentiable (bool, optional): whether gradients flow through the step"
+_maximize_doc = "maximize (bool, optional): whether the objective grows"
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Return whether to use the fused and the foreach forms: there are none."""
+    return False, False
+
+
+def _stack_if_compiling(x: Any) -> Any:
+    """Return the value: nothing is compiled."""
+    return x
+
+
+def _disable_dynamo_if_unsupported(
+    single_tensor_fn: Callable[..., object] | None = None,
+) -> Callable[[Any], Any]:
+    """Return a decorator that changes nothing."""
+    return lambda function: function
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Return the devices on which a step could be captured."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]

@@ -125,6 +125,15 @@ def hyper(value: Any, differentiable: bool) -> Any:
     return array.reshape(())[()] if type(array) is np.ndarray else value.squeeze()
 
 
+def plain_setting(name: str, value: Any) -> Any:
+    """Return a tensor or NumPy scalar among settings as a number; not the learning rate, whose
+    precision counts.
+    """
+    if name == "lr" or not isinstance(value, (Tensor, np.generic)):
+        return value
+    return value.item()
+
+
 def plain(value: Any) -> Any:
     """Return a NumPy scalar as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
@@ -150,7 +159,6 @@ class PerParameter(Optimizer):
                 raise RuntimeError(errors.FUSED_DIFFERENTIABLE)
             if defaults["foreach"]:
                 raise RuntimeError(errors.FUSED_FOREACH)
-            self._step_supports_amp_scaling = True
 
     def _state_of(self, group: dict[str, Any], p: Tensor) -> dict[str, Any]:
         """Return the state of a parameter."""
@@ -218,6 +226,8 @@ class PerParameter(Optimizer):
                     errors.capturable(self._capturable[0], xla=self._capturable[1])
                 )
             direct = not differentiable and is_direct()
+            if direct and any(isinstance(x, (Tensor, np.generic)) for x in group.values()):
+                group = {name: plain_setting(name, x) for name, x in group.items()}
             for p, state in work:
                 self._run(group, p, state, direct, differentiable)
         return loss

@@ -402,3 +402,30 @@ def test_many_groups_have_settings_of_their_own() -> None:
     z.grad = torch.ones_like(z)
     optimizer.step()
     np.testing.assert_allclose((parameter() - z).detach().numpy(), 1.0)
+
+
+def test_settings_may_be_tensors_or_numpy_numbers() -> None:
+    for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adafactor"):
+        found = []
+        for kind in (float, np.float64, lambda v: torch.tensor(v, dtype=torch.float64)):
+            x = parameter(torch.float32)
+            optimizer = getattr(torch.optim, name)([x], lr=kind(0.1), weight_decay=kind(0.01))
+            descend(optimizer, x)
+            found.append(x.tolist())
+        np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-6)
+
+
+def test_names_that_other_packages_use() -> None:
+    from functrace.torch.optim import optimizer
+
+    x, y, z = torch.ones(1), torch.ones(2, dtype=torch.float64), torch.ones(3)
+    groups = torch.optim.Optimizer._group_tensors_by_device_and_dtype(
+        [[x, y, z], [1, 2, 3], []], True
+    )
+    assert [(lists[1], at) for lists, at in groups.values()] == [([1, 3], [0, 2]), ([2], [1])]
+    assert optimizer._default_to_fused_or_foreach([x], False) == (False, False)
+    assert optimizer._get_value(torch.tensor(3.0)) == optimizer._get_value(3.0) == 3.0
+    assert optimizer._to_scalar(torch.ones(1)).ndim == 0 and optimizer._to_scalar(2) == 2
+    several = [torch.ones(2, dtype=torch.complex64), torch.ones(2)]
+    optimizer._view_as_real(several)
+    assert [tuple(p.shape) for p in several] == [(2, 2), (2,)]
