@@ -132,6 +132,8 @@ class _BatchNorm(_NormBase):
             if self.momentum is None:
                 share = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        if by_batch and self.eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {self.eps}")
         keeps = not self.training or self.track_running_stats
         return F.batch_norm(
             input, self.running_mean if keeps else None, self.running_var if keeps else None,

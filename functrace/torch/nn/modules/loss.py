@@ -111,6 +111,8 @@ class HuberLoss(_Loss):
     """The squared difference where it is below ``delta``, a linear function elsewhere."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, (int, float)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -147,10 +149,9 @@ class CrossEntropyLoss(_WeightedLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
         return F.cross_entropy(
             input, target, weight=self.weight, ignore_index=self.ignore_index,
-            reduction=self.reduction, **smoothing,
+            reduction=self.reduction, label_smoothing=self.label_smoothing,
         )  # fmt: skip
 
 
@@ -587,16 +588,33 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             rows *= n
         self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
 
+    def _check(self, input: Tensor) -> None:
+        wanted = self.linear.in_features
+        if input.size(-1) != wanted:
+            raise RuntimeError(
+                "expected equal input and linear_weight last dimensions (in_features), got "
+                f"{input.size(-1)} and {wanted}, respectively"
+            )
+        if self.weight is not None and tuple(self.weight.shape) != (self.num_classes,):
+            raise RuntimeError(
+                f"expected weight shape to be {(self.num_classes,)}, got {tuple(self.weight.shape)}"
+            )
+        if not 0 <= self.label_smoothing <= 1:
+            raise RuntimeError(
+                f"expected label_smoothing to be in range [0, 1], got {self.label_smoothing}"
+            )
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
+        self._check(input)
         logits = self.linear(input)
         if self.out_features:
             logits = logits.reshape((*input.shape[:-1], self.num_classes, *self.out_features))
         ignored = {} if self.ignore_index is None else {"ignore_index": self.ignore_index}
-        smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
         return F.cross_entropy(
-            logits, target, weight=self.weight, reduction=self.reduction, **ignored, **smoothing
-        )
+            logits, target, weight=self.weight, reduction=self.reduction,
+            label_smoothing=self.label_smoothing, **ignored,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """Return the arguments."""

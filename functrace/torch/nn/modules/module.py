@@ -491,8 +491,12 @@ class Module(State):
                 if changed is not parameter.grad:
                     parameter.grad.data = changed
         for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
+            if buffer is None:
+                continue
+            found = fn(buffer)
+            if is_lazy(buffer) and not is_lazy(found):
+                found = type(buffer)(dtype=found.dtype, persistent=buffer.persistent)
+            self._buffers[name] = found
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:

@@ -44,7 +44,11 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """A `LocalResponseNorm` of images."""
+    """A `LocalResponseNorm` of images.
+
+    PyTorch's counts the first channel for all later ones, and its gradient is that of other
+    neighbours; here both are those of `LocalResponseNorm`.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)

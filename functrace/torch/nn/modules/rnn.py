@@ -66,6 +66,9 @@ class RNNBase(Module):
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
             if not isinstance(size, int):
                 raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
         for name, size in (
             ("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers),
         ):  # fmt: skip
@@ -404,6 +407,24 @@ class RNNCellBase(Module):
                 f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {x.dim()}D instead"
             )
 
+    def _check_sizes(self, input: Tensor, *states: Tensor) -> None:
+        """Refuse sizes that differ from those of the cell, or of the batch."""
+        if input.size(1) != self.input_size:
+            raise RuntimeError(
+                f"input has inconsistent input_size: got {input.size(1)} expected {self.input_size}"
+            )
+        for k, state in enumerate(states):
+            if input.size(0) != state.size(0):
+                raise RuntimeError(
+                    f"Input batch size {input.size(0)} doesn't match hidden{k} batch size "
+                    f"{state.size(0)}"
+                )
+            if state.size(1) != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{k} has inconsistent hidden_size: got {state.size(1)}, expected "
+                    f"{self.hidden_size}"
+                )
+
     def _step(self, run: Any, input: Tensor, hx: Any) -> Any:
         """Return the next state, for one example or a batch."""
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
@@ -420,6 +441,7 @@ class RNNCellBase(Module):
             state = torch.zeros((x.size(0), self.hidden_size), dtype=x.dtype)
         else:
             state = hx if batched else hx.unsqueeze(0)
+        self._check_sizes(x, state)
         found = self._step(run, x, state)
         return found if batched else found.squeeze(0)
 
@@ -518,5 +540,6 @@ class LSTMCell(RNNCellBase):
             hx = (zeros, zeros)
         elif not batched:
             hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
+        self._check_sizes(x, *hx)
         hidden, cells = self._step(RUN.lstm_cell, x, hx)
         return (hidden, cells) if batched else (hidden.squeeze(0), cells.squeeze(0))
