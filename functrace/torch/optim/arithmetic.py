@@ -283,8 +283,8 @@ class Tensors:
 
     @staticmethod
     def shift(x: Any, number: Any) -> Any:
-        """Return ``x + number``."""
-        return x.add(number)
+        """Return ``x + number``; ``x`` is a temporary value, which is overwritten."""
+        return x.add_(number)
 
     @staticmethod
     def plus(x: Any, number: Any) -> Any:
@@ -409,6 +409,11 @@ class Differentiable(Tensors):
     def mul_(x: Any, y: Any) -> None:
         """Multiply ``x`` by ``y``."""
         x.mul_(y.clone() if isinstance(y, Tensor) else y)
+
+    @staticmethod
+    def shift(x: Any, number: Any) -> Any:
+        """Return ``x + number``."""
+        return x.add(number)
 
     @staticmethod
     def square(x: Any) -> Any:

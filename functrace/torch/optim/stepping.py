@@ -21,6 +21,7 @@ import numpy as np
 from functrace.torch import namespace as torch
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.dual import DUALS
+from functrace.torch.dispatch.overrides import has_overrides
 from functrace.torch.dispatch.quiet import run_quietly
 from functrace.torch.optim import errors
 from functrace.torch.optim.arithmetic import Arrays, Differentiable, Tensors
@@ -65,7 +66,7 @@ def arrays_of(tensors: Sequence[Tensor]) -> list[Any] | None:
     arrays = []
     for tensor in tensors:
         array = tensor._array
-        if type(array) is not np.ndarray or array.dtype != dtype:
+        if type(array) is not np.ndarray or array.dtype != dtype or has_overrides(type(tensor)):
             return None
         flags = array.flags
         if not flags.writeable or not (flags.c_contiguous or not is_expanded(array)):
@@ -269,7 +270,12 @@ class PerParameter(Optimizer):
 def zeros_like(p: Tensor) -> Tensor:
     """Return zeros in the shape, dtype and memory order of a parameter."""
     array = p._array
-    if type(array) is np.ndarray and array.flags.c_contiguous and MODES.dispatch is None:
+    if (
+        type(array) is np.ndarray
+        and array.flags.c_contiguous
+        and MODES.dispatch is None
+        and not has_overrides(type(p))
+    ):
         return fresh(np.zeros(array.shape, array.dtype))
     return torch.zeros_like(p)
 

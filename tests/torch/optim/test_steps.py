@@ -111,10 +111,6 @@ def test_blocks_and_tensors_give_what_whole_arrays_give(name: str, dtype: str) -
     )
 
 
-class Kept(torch.Tensor):
-    """A subclass of tensors."""
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_tensors_give_what_arrays_give(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = parameter(), parameter()
@@ -248,6 +244,25 @@ def test_views_of_a_parameter_see_the_step() -> None:
     version = base._version
     torch.optim.SGD([part], lr=1.0).step()
     assert base.tolist() == [0, 0, -1, -1, 0, 0] and base._version == version + 1
+
+
+def test_a_subclass_gets_the_calls_on_it() -> None:
+    calls: list[str] = []
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            calls.append(getattr(func, "__name__", str(func)))
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x: Any = torch.ones(2).as_subclass(Logged).requires_grad_()
+    x.grad = torch.ones(2).as_subclass(Logged)
+    optimizer = torch.optim.Adam([x], lr=0.5)
+    optimizer.step()
+    assert "addcdiv_" in calls and type(optimizer.state[x]["exp_avg"]) is Logged
+    np.testing.assert_allclose(x.tolist(), [0.5, 0.5], rtol=1e-6)
 
 
 def test_expanded_parameters_are_refused() -> None:
