@@ -61,7 +61,7 @@ class RecurrentOp(Op):
         slow = _slow_plan(len(case.specs), case.specs, case.params, case.active)
         given = {p: x for (_, p), x in zip(plan.derivation.saves, saved, strict=True) if p >= 0}
         chosen = [given[p] for _, p in slow.derivation.saves]
-        return super(RecurrentOp, _SLOW[len(case.specs)]).pull_tensors(slow, chosen, grads[:3])
+        return _SLOW[len(case.specs)].pull_tensors(slow, chosen, grads[:3])
 
 
 @functools.lru_cache(maxsize=64)
@@ -73,13 +73,13 @@ def _slow_plan(
 
 def _op(count: int, fast: bool) -> Op:
     operands = [(name, k) for k, name in enumerate(_NAMES[:count])]
-    results = [("result0", -1), ("result3", -4), ("workspace", -5)] if fast else []
-    return RecurrentOp(
+    results = [(f"workspace{k}", ~k) for k in (0, 3, 4, 5)] if fast else []
+    return (RecurrentOp if fast else Op)(
         "MkldnnRnnLayerBackward0",
         _run if fast else _scanned,
         (*operands, *results),
         keeps=tuple(name for name, _ in operands),
-        constants=(3, 4) if fast else (),
+        constants=(3, 4, 5) if fast else (),
         apart=False,
     )
 

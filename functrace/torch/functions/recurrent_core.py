@@ -43,7 +43,7 @@ def _count(sizes: Sizes, t: int, examples: int) -> int:
 
 
 def _columns(w: Array) -> Array:
-    return np.ascontiguousarray(w.T)
+    return w.T.copy()
 
 
 # -- forward ---------------------------------------------------------------------------------------
@@ -56,54 +56,15 @@ def _forward(
 
     Args:
         gx: contribution of the input to the gates, with biases: (steps, examples, gates * size).
-        h0, c0: first state; ``c0`` only for an LSTM.
+        h0: first state; ``c0`` is returned unchanged.
         w: recurrent weights: (gates * size, size).
         b: bias of the new state before its gate, for a GRU: (size,).
 
     Returns:
         states at all steps, the last state (and cell state), cell states, and gates.
     """
-    runs = {"lstm": _forward_lstm, "gru": _forward_gru}.get(kind, _forward_plain)
+    runs = _forward_gru if kind == "gru" else _forward_plain
     return runs(gx, h0, c0, w, b, kind, reverse, sizes)
-
-
-def _scales(size: int, gates: int, plain: int, dtype: Any) -> Array:
-    """Return 1/2 for gates with a sigmoid, and 1 for the one with a tanh: ``sigmoid(x)`` is ``(1 +
-    tanh(x / 2)) / 2``.
-    """
-    scales = np.full(gates * size, 0.5, dtype)
-    scales[plain * size : (plain + 1) * size] = 1
-    return scales
-
-
-def _forward_lstm(
-    gx: Array, h0: Array, c0: Array, w: Array, b: Array, kind: str, reverse: bool, sizes: Sizes
-) -> tuple[Array, ...]:
-    steps, examples, size = *gx.shape[:2], h0.shape[1]
-    scales = _scales(size, 4, 2, gx.dtype)
-    columns = _columns(w) * scales
-    acts = gx * scales
-    hs, cs = (np.zeros((steps, examples, size), gx.dtype) for _ in range(2))
-    h, c = h0.copy(), c0.copy()
-    made = np.empty((examples, 4 * size), gx.dtype)
-    part = np.empty((examples, size), gx.dtype)
-    for t in _order(steps, reverse):
-        n = _count(sizes, t, examples)
-        a, now, p = acts[t, :n], cs[t, :n], part[:n]
-        np.matmul(h[:n], columns, out=made[:n])
-        a += made[:n]
-        np.tanh(a, out=a)
-        for gate in (a[:, : 2 * size], a[:, 3 * size :]):
-            gate *= 0.5
-            gate += 0.5
-        np.multiply(a[:, size : 2 * size], c[:n], out=now)
-        np.multiply(a[:, :size], a[:, 2 * size : 3 * size], out=p)
-        now += p
-        c[:n] = now
-        np.tanh(now, out=p)
-        np.multiply(p, a[:, 3 * size :], out=hs[t, :n])
-        h[:n] = hs[t, :n]
-    return hs, h, c, cs, acts
 
 
 def _forward_gru(
@@ -161,8 +122,10 @@ def _forward_plain(
 # -- backward --------------------------------------------------------------------------------------
 
 
-def _before(h0: Array, hs: Array, reverse: bool, sizes: Sizes) -> Array:
-    """Return the state before each step."""
+def _before(h0: Array, hs: Array, reverse: bool, sizes: Sizes, *, rows: bool = True) -> Array:
+    """Return the state before each step; examples are rows, or columns of ``hs``."""
+    if not rows:
+        return _before(h0, hs.transpose(0, 2, 1), reverse, sizes).transpose(0, 2, 1)
     found = np.empty_like(hs)
     if reverse:
         found[-1] = h0
@@ -190,31 +153,7 @@ def _pull(
     dh, dc = d_hn.copy(), d_cn.copy()
     d_recurrent = d_gx
     order = _order(steps, not reverse)
-    if kind == "lstm":
-        cells = _before(c0, cs, reverse, sizes)
-        bent = np.tanh(cs)
-        # The slopes of all gates at once: sigmoid' = s (1 - s), tanh' = 1 - t ** 2.
-        slopes = acts - np.square(acts)
-        news = acts[:, :, 2 * size : 3 * size]
-        np.subtract(1, np.square(news), out=slopes[:, :, 2 * size : 3 * size])
-        outs = acts[:, :, 3 * size :]
-        through = outs * (1 - np.square(bent))
-        slopes[:, :, :size] *= news
-        slopes[:, :, size : 2 * size] *= cells
-        slopes[:, :, 2 * size : 3 * size] *= acts[:, :, :size]
-        slopes[:, :, 3 * size :] *= bent
-        keeps = acts[:, :, size : 2 * size]
-        for t in order:
-            n = _count(sizes, t, examples)
-            g, s, d, e = d_gx[t, :n], slopes[t, :n], dh[:n], dc[:n]
-            d += d_hs[t, :n]
-            e += d * through[t, :n]
-            three = s[:, : 3 * size].reshape(n, 3, size)
-            np.multiply(three, e[:, None], out=g[:, : 3 * size].reshape(n, 3, size))
-            np.multiply(s[:, 3 * size :], d, out=g[:, 3 * size :])
-            e *= keeps[t, :n]
-            np.matmul(g, w, out=d)
-    elif kind == "gru":
+    if kind == "gru":
         reset, update, new = (acts[:, :, k * size : (k + 1) * size] for k in range(3))
         d_recurrent = np.zeros_like(d_gx)
         of_new = (1 - update) * (1 - np.square(new))
@@ -333,7 +272,7 @@ def _layer_aval(
 ) -> tuple[ShapeDtype, ...]:  # fmt: skip
     hs = ShapeDtype((*gx.shape[:2], h0.shape[1]), gx.dtype)
     none = ShapeDtype((0, 0, 0), gx.dtype)
-    kept = (hs, gx) if kind in ("lstm", "gru") else (none, none)
+    kept = (hs, gx) if kind == "gru" else (none, none)
     return hs, h0, c0, *kept
 
 
@@ -357,6 +296,209 @@ layer_p = Primitive(
     ),
     batch=lambda operands, is_batched, *params: _each(layer_p)(operands, is_batched, *params),
     params=("kind", "reverse", "sizes"),
+    many=True,
+)
+
+
+# -- LSTM ------------------------------------------------------------------------------------------
+# Features are rows here, and examples columns: then each gate is contiguous. The gates' order is
+# output, input, forget, new: those with a sigmoid are neighbours, and those of the cell state, too.
+
+
+def _turned(w: Array, size: int) -> Array:
+    """Return PyTorch's rows of gates in the inner order."""
+    return np.concatenate([w[3 * size :], w[: 2 * size], w[2 * size : 3 * size]])
+
+
+def _turned_back(w: Array, size: int) -> Array:
+    return np.concatenate([w[size:], w[:size]])
+
+
+def _lstm(
+    x: Array, h0: Array, c0: Array, w_ih: Array, w_hh: Array, b: Array, reverse: bool, sizes: Sizes
+) -> tuple[Array, ...]:
+    """Run all steps of an LSTM.
+
+    Args:
+        x: (steps, examples, features).
+        h0, c0: first state and cell state, (examples, size).
+        w_ih, w_hh: weights, (4 * size, features) and (4 * size, size).
+        b: the sum of the biases, (4 * size,); or empty.
+
+    Returns:
+        states at all steps; the last state and cell state; and states, cell states and gates as
+        (steps, rows, examples).
+    """
+    steps, examples, _ = x.shape
+    size = h0.shape[1]
+    # sigmoid(x) is (1 + tanh(x / 2)) / 2: one call of tanh for all gates.
+    scales = np.full((4 * size, 1), 0.5, x.dtype)
+    scales[3 * size :] = 1
+    recurrent = _turned(w_hh, size) * scales
+    acts = np.matmul(_turned(w_ih, size) * scales, x.transpose(0, 2, 1))
+    if b.size:
+        acts += _turned(b, size)[:, None] * scales
+    made = np.empty if sizes is None else np.zeros
+    hs, cs = (made((steps, size, examples), x.dtype) for _ in range(2))
+    h, c = _columns(h0), _columns(c0)
+    part, added = np.empty_like(h), np.empty_like(acts[0])
+    for t in _order(steps, reverse):
+        a, now, state = acts[t], cs[t], hs[t]
+        np.matmul(recurrent, h, out=added)
+        np.add(a, added, out=a)
+        np.tanh(a, out=a)
+        gates = a[: 3 * size]
+        np.multiply(gates, 0.5, out=gates)
+        np.add(gates, 0.5, out=gates)
+        out, put, keep, new = a.reshape(4, size, examples)
+        np.multiply(keep, c, out=now)
+        np.multiply(put, new, out=part)
+        np.add(now, part, out=now)
+        np.tanh(now, out=part)
+        np.multiply(part, out, out=state)
+        if sizes is None:
+            h, c = state, now
+        else:
+            n = sizes[t]
+            h[:, :n], c[:, :n] = state[:, :n], now[:, :n]
+            state[:, n:], now[:, n:], a[:, n:] = 0, 0, 0
+    outputs = np.ascontiguousarray(hs.transpose(0, 2, 1))
+    return outputs, _columns(h), _columns(c), hs, cs, acts
+
+
+def _lstm_pull(
+    d_hs: Array, d_hn: Array, d_cn: Array, x: Array, h0: Array, c0: Array, w_ih: Array, w_hh: Array,
+    b: Array, hs: Array, cs: Array, acts: Array, reverse: bool, sizes: Sizes,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return the gradients of the input, the first states, the weights and the bias."""
+    steps, size, examples = hs.shape
+    previous, cells = (
+        _before(first, every, reverse, sizes, rows=False) for first, every in ((h0, hs), (c0, cs))
+    )
+    grads = (np.empty if sizes is None else np.zeros)(acts.shape, acts.dtype)
+    bent = np.tanh(cs)
+    # The slopes of all gates: sigmoid' = s - s ** 2, tanh' = 1 - t ** 2.
+    slopes = np.square(acts)
+    np.subtract(acts[:, : 3 * size], slopes[:, : 3 * size], out=slopes[:, : 3 * size])
+    np.subtract(1, slopes[:, 3 * size :], out=slopes[:, 3 * size :])
+    out, put, keep, new = (acts[:, k * size : (k + 1) * size] for k in range(4))
+    for k, factor in enumerate((bent, new, cells, put)):
+        slopes[:, k * size : (k + 1) * size] *= factor
+    np.square(bent, out=bent)
+    np.subtract(1, bent, out=bent)
+    through = np.multiply(bent, out, out=bent)
+    rows = np.ascontiguousarray(_turned(w_hh, size).T)
+    arriving = d_hs.transpose(0, 2, 1)
+    dh, dc = _columns(d_hn), _columns(d_cn)
+    part = np.empty_like(dh)
+    for t in _order(steps, not reverse):
+        n = examples if sizes is None else sizes[t]
+        g, s, d, e = grads[t], slopes[t], dh, dc
+        p, step, kept = part, through[t], keep[t]
+        if n < examples:
+            g, s, d, e, p, step, kept = (z[:, :n] for z in (g, s, d, e, p, step, kept))
+        np.add(d, arriving[t, :, :n], out=d)
+        np.multiply(d, step, out=p)
+        np.add(e, p, out=e)
+        np.multiply(s[:size], d, out=g[:size])
+        three = s[size:].reshape(3, size, n) if n == examples else None
+        if three is None:
+            for k in (1, 2, 3):
+                np.multiply(s[k * size : (k + 1) * size], e, out=g[k * size : (k + 1) * size])
+        else:
+            np.multiply(three, e, out=g[size:].reshape(3, size, n))
+        np.multiply(e, kept, out=e)
+        if n == examples:
+            np.matmul(rows, g, out=d)
+        else:
+            d[...] = np.matmul(rows, g)
+    inputs = _turned(w_ih, size)
+    d_x = np.matmul(grads.transpose(0, 2, 1), inputs)
+    d_ih, d_hh = _summed(grads, x), _summed(grads, previous.transpose(0, 2, 1))
+    d_b = _turned_back(grads.sum((0, 2)), size) if b.size else np.zeros_like(b)
+    return (
+        d_x, _columns(dh), _columns(dc), _turned_back(d_ih, size), _turned_back(d_hh, size), d_b,
+    )  # fmt: skip
+
+
+def _summed(left: Array, right: Array) -> Array:
+    """Return the sum of the products of the steps' matrices."""
+    shape = left.shape[1], right.shape[2]
+    if len(left) * shape[0] * shape[1] <= 1 << 20:
+        return np.matmul(left, right).sum(0)
+    found = np.matmul(left[0], right[0])
+    part = np.empty_like(found)
+    for one, other in zip(left[1:], right[1:], strict=True):
+        np.matmul(one, other, out=part)
+        found += part
+    return found
+
+
+def _lstm_aval(
+    x: ShapeDtype, h0: ShapeDtype, c0: ShapeDtype, w_ih: ShapeDtype, *_rest: Any
+) -> tuple[ShapeDtype, ...]:
+    (steps, examples, _), size = x.shape, h0.shape[1]
+    made = [ShapeDtype((steps, n, examples), x.dtype) for n in (size, size, 4 * size)]
+    return ShapeDtype((steps, examples, size), x.dtype), h0, c0, *made
+
+
+def _lstm_jvp(primals: Any, outputs: Any, tangents: Any, *params: Any) -> Any:
+    linear = [
+        filled(outputs[0], x.shape, x.dtype) if t is None else t
+        for x, t in zip(primals, tangents, strict=True)
+    ]
+    return *bind(lstm_pushed_p, (*linear, *primals, *outputs[3:]), params), None, None, None
+
+
+def _lstm_pushed_aval(*operands: Any) -> Any:
+    x, h0, c0 = operands[6:9]
+    return ShapeDtype((*x.shape[:2], h0.shape[1]), x.dtype), h0, c0
+
+
+def _lstm_pushed_transpose(cts: tuple[Any, ...], *rest: Any) -> tuple[Any, ...]:
+    *operands, reverse, sizes = rest
+    linear, residuals = operands[:6], operands[6:]
+    x, h0, c0 = residuals[:3]
+    likes = (ShapeDtype((*x.shape[:2], h0.shape[1]), x.dtype), h0, c0)
+    arriving = [
+        filled(x, like.shape, like.dtype) if ct is None else ct
+        for ct, like in zip(cts, likes, strict=True)
+    ]
+    found = bind(lstm_pull_p, (*arriving, *residuals), (reverse, sizes))
+    return tuple(
+        [ct if is_linear(x) else None for x, ct in zip(linear, found, strict=True)]
+        + [None] * len(residuals)
+    )
+
+
+lstm_pull_p = Primitive(
+    "lstm_pull",
+    eval=cast("Any", _lstm_pull),
+    aval=lambda *operands: operands[3:9],
+    jvp=_WITHOUT,
+    transpose=_WITHOUT,
+    batch=lambda operands, is_batched, *params: _each(lstm_pull_p)(operands, is_batched, *params),
+    params=("reverse", "sizes"),
+    many=True,
+)
+lstm_pushed_p = Primitive(
+    "lstm_push",
+    eval=_pushed,
+    aval=_lstm_pushed_aval,
+    jvp=_WITHOUT,
+    transpose=_lstm_pushed_transpose,
+    batch=_WITHOUT,
+    params=("reverse", "sizes"),
+    many=True,
+)
+lstm_p = Primitive(
+    "lstm",
+    eval=cast("Any", _lstm),
+    aval=_lstm_aval,
+    jvp=_lstm_jvp,
+    transpose=absent(because="an LSTM is not linear", instead="differentiate with functrace.vjp"),
+    batch=lambda operands, is_batched, *params: _each(lstm_p)(operands, is_batched, *params),
+    params=("reverse", "sizes"),
     many=True,
 )
 
@@ -393,6 +535,9 @@ def run_layer(*given: Any) -> Any:
         states at all steps, last state, last cell state; then what the derivative reads.
     """
     x, h0, c0, w_ih, w_hh, *biases, kind, reverse, sizes = given
+    if kind == "lstm":
+        b = ew.add(*biases) if biases else np.zeros(0, x.dtype)
+        return bind(lstm_p, (x, h0, c0, w_ih, w_hh, b), (reverse, sizes))
     gx, rest = _gate_inputs(x, w_ih, biases, kind, h0.shape[1])
     return bind(layer_p, (gx, h0, c0, w_hh, rest), (kind, reverse, sizes))
 
