@@ -21,6 +21,7 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
+from functrace.torch.lazy import NAMES
 
 HERE = Path(__file__).parent / "typing"
 RIGHT, WRONG = sorted(HERE.glob("right/*.py")), sorted(HERE.glob("wrong/*.py"))
@@ -117,4 +118,6 @@ def test_the_shim_exports_all_public_names() -> None:
         for name, value in vars(torch).items()
         if not name.startswith("_") and not inspect.ismodule(value)
     }
-    assert set(torch.__all__) == public | {"autograd", "func", "nn", "ops", "utils"}
+    lazy = {*torch.LAZY, *NAMES}
+    eager = {"autograd", "func", "nn", "ops", "utils"}
+    assert {*torch.__all__, "LAZY"} == public | eager | lazy

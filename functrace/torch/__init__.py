@@ -33,6 +33,8 @@ from functrace.torch.errors.warnings import is_warn_always_enabled, set_warn_alw
 from functrace.torch.func import vmap
 from functrace.torch.functions import constants as kinds
 from functrace.torch.functions.constants import *  # noqa: F403 (constants, formats, limits, older constructors)
+from functrace.torch.lazy import MODULES as _MODULES
+from functrace.torch.lazy import NAMES as _LAZY_NAMES
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
 from functrace.torch.random import GENERATOR as default_generator
 from functrace.torch.random import Generator
@@ -41,6 +43,8 @@ from functrace.torch.tensors.device import device, get_num_threads, set_num_thre
 from functrace.torch.tensors.dtypes import dtype, get_default_dtype
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor, is_tensor
+from functrace.torch.torch_version import VERSION as _VERSION
+from functrace.torch.torch_version import TorchVersion as _TorchVersion
 
 __all__ = [
     "Generator",
@@ -76,19 +80,30 @@ __all__ = [
 __all__ += namespace.__all__
 __all__ += kinds.__all__
 
-LAZY = ("optim",)
+LAZY = ("optim", "linalg", "special", "fft")
 """Submodules that are imported on first access."""
+LAZY += _MODULES
 __all__ += LAZY
+__all__ += _LAZY_NAMES
+__version__ = _TorchVersion(_VERSION)
 
 
 if _typing.TYPE_CHECKING:
     from functrace.torch import optim as optim
+    from functrace.torch.amp.autocast_mode import autocast as autocast
+    from functrace.torch.compiler import compile as compile
+    from functrace.torch.serialization import load as load
+    from functrace.torch.serialization import save as save
+    from functrace.torch.standing_in import stand_in as stand_in
 else:  # so that type checkers report misspelt names
 
     def __getattr__(name: str) -> object:
         """Import a submodule on first access; raise an error for a missing name."""
         if name in LAZY:
             return _importlib.import_module(f"{__name__}.{name}")
+        if name in _LAZY_NAMES:
+            module = _importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}")
+            return globals().setdefault(name, getattr(module, name))
         from functrace.names import unknown_name
 
         raise unknown_name(__name__, name, __all__)

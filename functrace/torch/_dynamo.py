@@ -1,0 +1,38 @@
+"""``torch._dynamo``: the decorators of the compiler, which return their functions.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from functrace.torch.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    is_compiling,
+    reset,
+)
+
+__all__ = ["allow_in_graph", "assume_constant_result", "disable", "is_compiling", "reset"]
+
+config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, verbose=False)
+
+
+def graph_break(msg: str = "") -> None:
+    """Do nothing."""
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """Return the function unchanged."""
+    return fn
+
+
+def mark_dynamic(t: Any, index: Any, **_options: Any) -> None:
+    """Do nothing."""
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Do nothing."""

@@ -1,0 +1,229 @@
+"""Worker threads of a loader.
+
+PyTorch's workers are processes. Threads share the dataset's memory, and need no pickles; NumPy's
+functions run concurrently in them. As in PyTorch's processes, each has random numbers of its own,
+seeded by the loader's seed and its number, a copy of the dataset object (whose attributes
+``worker_init_fn`` may set), and grad mode on. Numbers of Python's ``random`` and of ``np.random``
+are those of the process.
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import copy
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from functrace.torch.random.engine import Engine
+from functrace.torch.random.generator import GENERATOR
+from functrace.torch.utils.data._utils.fetch import Fetcher, fetcher_of
+
+__all__ = ["WorkerInfo", "get_worker_info"]
+
+
+@final
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Identity of a worker.
+
+    Args:
+        id: its number.
+        num_workers: number of workers.
+        seed: seed of its random numbers.
+        dataset: its copy of the dataset object.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+    rng: Any = None
+    worker_method: str = "thread"
+
+
+class _Local(threading.local):
+    """State of a thread: its worker, and its engine of random numbers."""
+
+    info: WorkerInfo | None = None
+    engine: Engine | None = None
+
+
+_LOCAL = _Local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return the identity of the worker in which this is called; None outside of workers."""
+    return _LOCAL.info
+
+
+@final
+class _EngineOfThread:
+    """The engine of the process' generator, or in a worker that of the worker.
+
+    It takes the place of the former when the first worker begins.
+
+    Args:
+        engine: the engine of the process.
+    """
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: Any) -> None:
+        object.__setattr__(self, "_engine", engine)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_LOCAL.engine or self._engine, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_LOCAL.engine or self._engine, name, value)
+
+
+_INSTALLING = threading.Lock()
+
+
+def separate_engines() -> None:
+    """Give worker threads random numbers of their own."""
+    with _INSTALLING:
+        if not isinstance(GENERATOR.engine, _EngineOfThread):
+            engine: Any = _EngineOfThread(GENERATOR.engine)
+            GENERATOR.engine = engine
+
+
+# -- the thread ------------------------------------------------------------------------------------
+
+
+class Ended:
+    """Result of a worker whose stream has ended."""
+
+
+class Resumed:
+    """Result of a worker that begins the dataset again."""
+
+
+@final
+class Failure:
+    """Result of a worker: an exception.
+
+    Args:
+        error: the exception.
+        where: the worker, for the message.
+    """
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.kind = type(error)
+        self.error = error
+        self.text = "".join(traceback.format_exception(error))
+        self.where = where
+
+    def reraise(self) -> None:
+        """Raise an exception of the same class, whose message has the traceback.
+
+        Raises:
+            RuntimeError: instead of classes that cannot be made of a message.
+        """
+        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
+        if self.kind is KeyError:
+            message = _Multiline(message)
+        try:
+            made = self.kind(message)
+        except Exception:
+            raise RuntimeError(message) from self.error
+        raise made from self.error
+
+
+class _Multiline(str):
+    """A message of KeyError, which prints the representation of its argument."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+RESUME = object()
+"""Task that begins the dataset again."""
+
+
+@final
+@dataclass(frozen=True)
+class Work:
+    """The part of a task that all workers of a loader share.
+
+    Args:
+        is_stream: True for streams; see `functrace.torch.utils.data._utils.fetch.Fetcher` for the
+            next four.
+        init: called in each worker with its number.
+        seed: seed of the first worker.
+        count: number of workers.
+        results: where results go: number of the task, result, number of the worker.
+        done: set to end the workers.
+    """
+
+    is_stream: bool
+    dataset: Any
+    is_batched: bool
+    collate: Callable[[Any], Any]
+    drop_last: bool
+    init: Callable[[int], Any] | None
+    seed: int
+    count: int
+    results: queue.SimpleQueue[tuple[Any, Any, int]]
+    done: threading.Event
+
+
+def run_worker(work: Work, number: int, tasks: queue.SimpleQueue[Any]) -> None:
+    """Run a worker until it gets None.
+
+    Args:
+        work: what all workers share.
+        number: number of this one.
+        tasks: where its tasks come from: number and indices.
+    """
+    where = f"in DataLoader worker process {number}"
+    seed = work.seed + number
+    try:
+        dataset = copy.copy(work.dataset)
+    except Exception:
+        dataset = work.dataset
+    _LOCAL.info = WorkerInfo(number, work.count, seed, dataset)
+    _LOCAL.engine = Engine(seed % 2**64)
+    failure: Failure | None = None
+    fetcher: Fetcher | None = None
+    make = lambda: fetcher_of(  # noqa: E731
+        work.is_stream, dataset, work.is_batched, work.collate, work.drop_last
+    )
+    try:
+        if work.init is not None:
+            work.init(number)
+        fetcher = make()
+    except Exception as error:
+        failure = Failure(error, where)
+    has_ended = False
+    while (task := tasks.get()) is not None and not work.done.is_set():
+        if task is RESUME:
+            try:
+                fetcher, has_ended = make(), False
+            except Exception as error:
+                failure = Failure(error, where)
+            work.results.put((RESUME, Resumed(), number))
+            continue
+        place, index = task
+        if has_ended:
+            continue
+        result: Any
+        if failure is not None:
+            result, failure = failure, None
+        else:
+            assert fetcher is not None
+            try:
+                result = fetcher.fetch(index)
+            except StopIteration as error:
+                has_ended = work.is_stream
+                result = Ended() if work.is_stream else Failure(error, where)
+            except Exception as error:
+                result = Failure(error, where)
+        work.results.put((place, result, number))
+        del result, task
