@@ -139,6 +139,7 @@ __all__ = [
     "cosine_similarity",
     "count_nonzero",
     "cross",
+    "ctc_loss",
     "cumprod",
     "cumsum",
     "deg2rad",
@@ -994,6 +995,17 @@ def count_nonzero(input: Operand, dim: Dims = None) -> Value:
 
 def cross(input: Operand, other: Operand, dim: builtins.int | None = None, *, out: Any = None) -> Value:
     """Return the cross products of vectors with 3 coordinates along a dimension: by default, the first one of size 3."""
+
+def ctc_loss(
+    log_probs: Operand,
+    targets: Operand,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: builtins.int = 0,
+    reduction: builtins.int = 0,
+    zero_infinity: builtins.bool = False,
+) -> Value:
+    """Return the loss of all alignments; see ``nn.functional.ctc_loss``."""
 
 def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative product along a dimension; integers become int64."""

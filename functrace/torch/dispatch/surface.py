@@ -26,6 +26,7 @@ from functrace.torch.functions import (
     attention,
     convolution,
     creation,
+    ctc,
     distances,
     dropout,
     embedding,
@@ -61,7 +62,7 @@ TABLES = tuple(
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
         convolution, padding, pooling, resampling, losses, activations, distances, margins,
-        normalization, dropout, embedding, attention, recurrent, scattering, copying,
+        normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
         special, arithmetic, linear_algebra,
     )
 )  # fmt: skip

@@ -474,3 +474,41 @@ def cell_input(given: int, wanted: int) -> str:
 def cell_batch(rows: int, name: str, given: int) -> str:
     """Return the message for a state of another batch."""
     return f"Input batch size {rows} doesn't match {name} batch size {given}"
+
+
+# -- alignments ------------------------------------------------------------------------------------
+
+_CHECKING = "(while checking arguments for ctc_loss_allocate_outputs)"
+
+
+def negative_length(name: str, value: int) -> str:
+    """Return the message for a negative length."""
+    return f"Expected {name} to have value at least 0, but got value {value} {_CHECKING}"
+
+
+def input_length(steps: int, value: int) -> str:
+    """Return the message for more steps than there are."""
+    return (
+        f"Expected input_lengths to have value at most {steps}, but got value {value} {_CHECKING}"
+    )
+
+
+def flat_targets(wanted: int, given: int) -> str:
+    """Return the message for another number of labels in one row."""
+    return (
+        f"Expected tensor to have size {wanted} at dimension 0, but got size {given} for argument "
+        f"#2 'targets' {_CHECKING}"
+    )
+
+
+def target_rows(wanted: int, given: int) -> str:
+    """Return the message for another number of rows of labels."""
+    return flat_targets(wanted, given)
+
+
+def target_columns(wanted: int, given: int) -> str:
+    """Return the message for fewer labels than the lengths say."""
+    return (
+        f"Expected tensor to have size at least {wanted} at dimension 1, but got size {given} for "
+        f"argument #2 'targets' {_CHECKING}"
+    )

@@ -40,6 +40,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -348,6 +349,17 @@ def cross_entropy(
     label_smoothing: builtins.float = 0.0,
 ) -> Value:
     """Return the cross-entropy between logits and classes, or probabilities of classes."""
+
+def ctc_loss(
+    log_probs: Operand,
+    targets: Operand,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: builtins.int = 0,
+    reduction: builtins.str = "mean",
+    zero_infinity: builtins.bool = False,
+) -> Value:
+    """Return the negative log-likelihood of labels, summed over all alignments with the steps."""
 
 def dropout(
     input: Operand, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False

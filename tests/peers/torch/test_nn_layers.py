@@ -707,3 +707,45 @@ def test_dropout_between_recurrent_layers_draws_the_same_masks() -> None:
                 run(make(STEPS, BATCH, FEATURES), hx, params, False, 2, 0.4, True, False, False)[0]
             )
         np.testing.assert_allclose(results[1].numpy(), results[0].numpy(), 1e-8, 1e-8)
+
+
+# -- alignments ------------------------------------------------------------------------------------
+
+SPOKEN = {
+    "x": floats(7, 3, 5), "_t": np.array([[1, 2, 2, 0], [3, 3, 1, 4], [4, 1, 2, 3]]), "_f": np.array([1, 2, 2, 3, 1, 4]),
+    "_s": np.array([7, 5, 7]), "_n": np.array([3, 1, 2]), "_z": np.array([0, 1, 2]),
+}  # fmt: skip
+ALIGNED = cases(
+    "L(x, _t, _s, _n)|L(x, _t, (7, 7, 7), (3, 4, 1), reduction='none')|L(x, _f, _s, _n, reduction='sum')"
+    "|L(x, _t, _s, _n, 0, 'none')|L(x, _t, _s, _n * 0 + 4, reduction='none', zero_infinity=True)"
+    "|L(x, _t, (7, 4, 1), (3, 4, 3), reduction='none', zero_infinity=True)|L(x[:, 0], _t[0, :3], (7,), (3,))"
+    "|L(x[:, 0], _t[0, :3], _s[0], _n[0], reduction='none')|L(x, _t, _s, _n, blank=4, reduction='none')"
+    "|L(x, _t, _s, _z, reduction='none')|L(x, _t, _s, _n, reduction='none', zero_infinity=True)"
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("expression", ALIGNED)
+def test_losses_of_alignments(expression: str, dtype: str) -> None:
+    expression = expression.replace("L(x", "F.ctc_loss(x").replace(
+        ", _t", ".log_softmax(-1), _t", 1
+    )
+    expression = (
+        expression if "_t" in expression else expression.replace(", _f", ".log_softmax(-1), _f", 1)
+    )
+    check(expression, SPOKEN, dtype, nodes="x[" not in expression)
+
+
+@pytest.mark.parametrize("expression", cases(
+    "L(x,t([[1]]),t([4]),t([1]))|L(x,t([[1]]),t([3]),t([2]))|L(x,t([[1]]),t([3]),t([1]),blank=5)"
+    "|L(x,t([[1,1]]),t([2]),t([2]))|L(x,t([[1,1]]),t([2]),t([2]),zero_infinity=True)"
+    "|L(x,t([1,1]),(2,),(2,))|L(x,t([1,1]),(2,1),(2,))|L(x,t([[1]]),t([3]),t([0]))|L(x,t([1,1]),(2,),(1,))"
+    "|L(x,t([[1]]),t([3.]),t([1]))|torch.ctc_loss(x,t([[1]]),t([3]),t([1]))|L(x,t([1,1]),(-2,),(1,))"
+))  # fmt: skip
+def test_refused_arguments_of_alignments(expression: str) -> None:
+    given = {
+        "x": lambda t: t.arange(12.0).view(3, 1, 4).log_softmax(-1), "t": lambda t: t.tensor,
+        "L": lambda t: t.nn.functional.ctc_loss,
+    }  # fmt: skip
+    difference, expected, found = compare(expression, given)
+    assert not difference, (expression, expected, found)
