@@ -9,6 +9,7 @@ Layer: 9.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import operator
 import sys
@@ -25,6 +26,7 @@ from functrace.torch.dispatch.results import put_out
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
 from functrace.torch.functions.shaping import sizes as sizes_of
+from functrace.torch.random.fused import multiply_add
 from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.device import CPU, DeviceLike
 from functrace.torch.tensors.dtypes import (
@@ -400,8 +402,23 @@ def _range(low: float, high: float, by: float, kind: np.dtype[Any]) -> Array:
         return np.empty(0, kind)
     if kind.kind == "f":
         with np.errstate(over="ignore"):  # as PyTorch: infinite in float16
-            return (float(low) + np.arange(count) * float(by)).astype(kind)
+            return _floating_range(float(low), float(by), count, kind)
     return (int(low) + np.arange(count) * int(by)).astype(kind)
+
+
+def _floating_range(low: float, by: float, count: int, kind: np.dtype[Any]) -> Array:
+    """Return equally spaced floats with PyTorch's roundings: its kernel rounds the first number of
+    every 32 bytes, and adds multiples of the step to it, except in an incomplete pair of these.
+    """
+    places = np.arange(count, dtype=np.float64)
+    width = 32 // kind.itemsize
+    full = count - count % (2 * width)
+    lanes = places[:full] % width
+    bases = multiply_add(places[:full] - lanes, by, low).astype(kind).astype(np.float64)
+    made = np.empty(count, kind)
+    made[:full] = multiply_add(lanes, by, bases)
+    made[full:] = multiply_add(places[full:], by, low)
+    return made
 
 
 def _bounds(
@@ -445,17 +462,43 @@ def _spaced(low: complex, high: complex, count: int, kind: np.dtype[Any]) -> Arr
         made.real = _spaced(low.real, high.real, count, real)
         made.imag = _spaced(low.imag, high.imag, count, real)
         return made
-    first, last = [np.asarray(x).astype(kind).astype(float) for x in (low, high)]
+    first, last = np.array([low, high]).astype(kind)
     if count < 2:
         return np.full(count, first)
-    places = np.arange(count)
     with np.errstate(all="ignore"):
-        step = (last - first) / (count - 1)
-        if kind.kind == "f":
-            step = step.astype(kind).astype(float)
-        return np.where(
-            places < count // 2, first + step * places, last - step * (count - 1 - places)
-        )
+        if kind.kind in "iu":
+            places = np.arange(count)
+            step = (float(last) - float(first)) / (count - 1)
+            rising, falling = float(first) + step * places, float(last) - step * places[::-1]
+        else:
+            places = np.arange(count).astype(kind)
+            step = (last - first) / kind.type(count - 1)
+            if kind == np.float16:
+                rising, falling = first + step * places, last - step * places[::-1]
+            else:
+                rising = multiply_add(places, float(step), float(first))
+                falling = multiply_add(places[::-1], float(-step), float(last))
+    return np.concatenate([rising[: count // 2], falling[count // 2 :]])
+
+
+def _exponents(low: float, high: float, count: int, kind: np.dtype[Any]) -> Array:
+    """Return equally spaced float64 numbers, with bounds of a dtype and a step in float64."""
+    first, last = np.array([low, high]).astype(kind)
+    if count < 2:
+        return np.full(count, float(first))
+    difference = float(last) - float(first) if kind.kind in "iu" else float(last - first)
+    step = difference / (count - 1)
+    places = np.arange(count)
+    rising, falling = float(first) + step * places, float(last) - step * places[::-1]
+    return np.concatenate([rising[: count // 2], falling[count // 2 :]])
+
+
+def _powers(base: float, exponents: Array) -> Array:
+    """Return powers with the bits of the C library, which PyTorch calls."""
+    try:
+        return np.array(list(map(math.pow, itertools.repeat(base), exponents.tolist())), float)
+    except (ValueError, OverflowError):  # those without a finite result
+        return np.power(base, exponents)
 
 
 @add_factory("function")
@@ -475,7 +518,10 @@ def logspace(
 
     def compute() -> Array:
         with np.errstate(all="ignore"):
-            powers: Array = np.power(float(radix), _spaced(low, high, count, kind))
+            if kind.kind == "c":
+                powers: Array = np.power(float(radix), _spaced(low, high, count, kind))
+            else:
+                powers = _powers(float(radix), _exponents(low, high, count, kind))
             return powers.astype(kind)
 
     operands = (start, end, steps)

@@ -236,7 +236,11 @@ def _span(low: int, high: int | None, kind: np.dtype[Any]) -> tuple[int, int]:
         RuntimeError: if there are none, or the dtype does not hold them.
     """
     if high is None:
-        digits = digits_of(kind) if kind.kind != "c" else 0
+        if kind.kind == "c":
+            raise RuntimeError(
+                "random_from_to_impl handles only integral, floating-point and boolean types"
+            )
+        digits = digits_of(kind)
         greatest = (1 << digits) - (kind.kind in "biu")
         if kind.kind == "f" and (first := inwards(low, 1, kind)) > greatest:
             raise RuntimeError(

@@ -19,25 +19,23 @@ from functrace.typing import Array
 _SPLIT = 2.0**27 + 1
 
 
-def multiply_add(x: Array, factor: float, summand: float) -> Array:
+def multiply_add(x: Array, factor: float, summand: float | Array) -> Array:
     """Return ``x * factor + summand``, rounded once.
 
     Args:
         x: float32 or float64 numbers.
         factor: a number of that dtype.
-        summand: a number of that dtype.
+        summand: a number of that dtype, or one for each.
 
     Float32 is computed in float64: one result in 2**29 is rounded to the other neighbour.
     """
     if x.dtype == np.float32:
         wide = np.multiply(x, np.float64(np.float32(factor)), dtype=np.float64)
-        wide += np.float64(np.float32(summand))
+        wide += np.asarray(summand, np.float32)
         return wide.astype(np.float32)
-    if factor == 1 and summand == 0:
-        return x + 0.0
     product = x * factor
-    if summand == 0:
-        return product
+    if isinstance(summand, float) and summand == 0:
+        return product + 0.0
     with np.errstate(all="ignore"):
         # Dekker's product and Knuth's sum: the errors of both, exactly
         x_high, f_high = _upper_half(x), _upper_half(np.float64(factor))

@@ -96,3 +96,33 @@ def test_ranges_and_spaces_equal_numpys_to_the_last_digits(seed: int) -> None:
     step = (high - low) / (count + 0.5)
     stepped = torch.arange(low, high, step, **kwargs).numpy()
     np.testing.assert_allclose(stepped, np.arange(low, high, step), rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("made", "recorded"),
+    [
+        (
+            lambda: torch.linspace(0.1, 5, 20)[6:9],
+            ["0x1.a5b9f20000000p+0", "0x1.e7bf560000000p+0", "0x1.14e25c0000000p+1"],
+        ),
+        (
+            lambda: torch.linspace(0.1, 5, 9, dtype=torch.float64)[2:5],
+            ["0x1.5333333333334p+0", "0x1.f000000000001p+0", "0x1.4666666666666p+1"],
+        ),
+        (
+            lambda: torch.arange(0.3, 3.9, 0.1)[13:16],
+            ["0x1.99999a0000000p+0", "0x1.b333340000000p+0", "0x1.ccccce0000000p+0"],
+        ),
+        (
+            lambda: torch.arange(0.3, 2, 0.1, dtype=torch.float64)[5:8],
+            ["0x1.9999999999999p-1", "0x1.cccccccccccccp-1", "0x1.0000000000000p+0"],
+        ),
+        (
+            lambda: torch.logspace(-0.3, 2, 7)[2:5],
+            ["0x1.76ddd20000000p+1", "0x1.c515d80000000p+2", "0x1.11d0020000000p+4"],
+        ),
+    ],
+)
+def test_spaces_have_pytorchs_roundings(made: Any, recorded: list[str]) -> None:
+    # Recorded from PyTorch 2.13.0, which rounds product and sum once.
+    assert [x.hex() for x in made().double().tolist()] == recorded
