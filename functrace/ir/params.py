@@ -212,6 +212,7 @@ KINDS: dict[str, Kind] = {
         "subscripts such as 'ab,bc->ac'",
         lambda value, _: isinstance(value, str) and _SUBSCRIPTS.fullmatch(value) is not None,
     ),
+    "take_flat.axes": _COUNT,
     "tangent_solve": _PROGRAM,
     "template": (
         "an index of ints, (start, stop, step), ..., None and 'array'",

@@ -25,7 +25,6 @@ from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Values, ab
 from functrace.ops import counts
 from functrace.ops.convolution import Shape, count_windows, windows_of
 from functrace.ops.shaping import broadcast_to, reshape
-from functrace.ops.sorting import take_along_axis
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
@@ -392,43 +391,99 @@ def _sources(size: int, window: Window) -> list[Any]:
 
 
 def _max_eval(x: Array, windows: tuple[Window, ...]) -> tuple[Array, Array]:
-    """Reduce axis by axis, the last one first: ties go to the first element in C order."""
+    best, flat = _maxima(x, windows, nan=False)
+    if x.dtype.kind == "f" and best.size and np.isnan(best.min()):
+        return _maxima(x, windows, nan=True)
+    return best, flat
+
+
+def _maxima(x: Array, windows: tuple[Window, ...], *, nan: bool) -> tuple[Array, Array]:
+    """Reduce axis by axis, the last one first: ties go to the first element in C order.
+
+    Args:
+        x: the array.
+        windows: windows along its last axes.
+        nan: True if nan is to be found, of which the last one counts.
+    """
     axes = len(windows)
     best: Array = x
     chosen: list[Array] = []  # for the axes already reduced, last to first, the number of the tap
     for axis in range(x.ndim - 1, x.ndim - axes - 1, -1):
         size, window = x.shape[axis], windows[axis - x.ndim + axes]
-        places = _places(size, window)
-        kind = np.uint8 if places.taps <= 256 else np.uint32
+        sources = _sources(size, window)
+        kind = np.uint8 if len(sources) <= 256 else np.uint32
         before = (slice(None),) * axis
+        # Elements apart are compared twice: copied first, they take half of the time.
+        copies = axis == x.ndim - 1
 
         def at(a: Array, source: Any, before: Any = before, axis: int = axis) -> Array:
             return a[*before, source] if type(source) is slice else a.take(source, axis)
 
-        sources = _sources(size, window)
         top = at(best, sources[0])
-        tap = np.zeros(top.shape, kind)
+        top = np.ascontiguousarray(top) if copies else top
+        tap: Any = None
         others = [at(c, sources[0]) for c in chosen]
         for k, source in enumerate(sources[1:], 1):
             value = at(best, source)
+            value = np.ascontiguousarray(value) if copies else value
             wins = value > top
-            if value.dtype.kind == "f":
+            if nan:
                 wins |= value != value
             top = np.maximum(top, value)
+            number = wins.view(np.uint8)
+            if kind is not np.uint8 or k > 1:
+                number = number.astype(kind, copy=False) * kind(k)
             # Later taps have larger numbers.
-            np.maximum(tap, wins.view(np.uint8).astype(kind, copy=False) * kind(k), out=tap)
+            tap = number if tap is None else np.maximum(tap, number, out=tap)
             others = [c + wins * (at(b, source) - c) for c, b in zip(others, chosen, strict=True)]
-        chosen = [*others, tap]
+        chosen = [*others, np.zeros(top.shape, kind) if tap is None else tap]
         best = top
+    sizes = x.shape[x.ndim - axes :]
+    return np.array(best, x.dtype, order="C", copy=None), _flat(sizes, windows, chosen[::-1])
+
+
+def _flat(sizes: Shape, windows: tuple[Window, ...], taps: Sequence[Array]) -> Array:
+    """Return the positions in C order of the taps along each axis."""
+    base, steps = _first_positions(sizes, windows)
+    if base is not None:
+        reach = sum(
+            (len(_sources(n, w)) - 1) * step
+            for n, w, step in zip(sizes, windows, steps, strict=True)
+        )
+        kind = np.uint16 if reach < 1 << 16 else np.int64
+        offset: Any = 0
+        for tap, step in zip(taps, steps, strict=True):
+            if step:
+                offset = offset + tap * kind(step)
+        found: Array = np.add(offset, base, dtype=np.int64)
+        return (
+            found if found.shape == taps[0].shape else np.broadcast_to(found, taps[0].shape).copy()
+        )
     flat: Any = 0
-    for k, (window, tap) in enumerate(zip(windows, reversed(chosen), strict=True)):
-        size = x.shape[x.ndim - axes + k]
-        places = _places(size, window)
-        column = (-1, *(1,) * (axes - 1 - k))
+    for k, (window, tap) in enumerate(zip(windows, taps, strict=True)):
+        places = _places(sizes[k], window)
+        column = (-1, *(1,) * (len(sizes) - 1 - k))
         position = tap * np.int64(places.step) + places.begin.reshape(column)
         np.clip(position, places.low.reshape(column), places.high.reshape(column), out=position)
-        flat = position if k == 0 else flat * size + position
-    return np.array(best, x.dtype, order="C", copy=None), flat
+        flat = position if k == 0 else flat * sizes[k] + position
+    return flat
+
+
+@functools.lru_cache(maxsize=512)
+def _first_positions(sizes: Shape, windows: tuple[Window, ...]) -> tuple[Array | None, list[int]]:
+    """Return the position of the first tap of all windows, and the steps of the taps of each axis;
+    None if windows reach beyond the borders.
+    """
+    base: Any = np.zeros((), np.int64)
+    steps: list[int] = []
+    for k, (size, window) in enumerate(zip(sizes, windows, strict=True)):
+        places, rest = _places(size, window), math.prod(sizes[k + 1 :])
+        last = places.begin + (places.taps - 1) * places.step
+        if (places.low != places.begin).any() or (places.high != last).any():
+            return None, []
+        base = base[..., None] + places.begin * rest
+        steps.append(places.step * rest if places.taps > 1 else 0)
+    return base, steps
 
 
 def _window_count(window: Window) -> int:
@@ -463,54 +518,89 @@ def _max_jvp(
     return take_flat(tangents[0], outputs[1], len(windows), is_permutation=disjoint), None
 
 
+def _whole_positions(positions: Array, axes: int, size: int) -> Array:
+    """Return positions in the whole array, from those in images of a size, as one line."""
+    lines = math.prod(positions.shape[: positions.ndim - axes])
+    rows = positions.reshape(lines, math.prod(positions.shape[positions.ndim - axes :]))
+    return (rows + np.arange(lines)[:, None] * size).reshape(-1)
+
+
+def _take_eval(x: Array, positions: Array, axes: int, is_permutation: bool) -> Any:
+    size = math.prod(x.shape[x.ndim - axes :])
+    return x.reshape(-1)[_whole_positions(positions, axes, size)].reshape(positions.shape)
+
+
+def _put_eval(x: Array, positions: Array, sizes: Shape, is_permutation: bool) -> Any:
+    axes = len(sizes)
+    out = np.zeros((*x.shape[: x.ndim - axes], *sizes), x.dtype)
+    flat, line = _whole_positions(positions, axes, math.prod(sizes)), out.reshape(-1)
+    if is_permutation:
+        line[flat] = x.reshape(-1)
+    else:
+        np.add.at(line, flat, x.reshape(-1))
+    return out
+
+
+def _flat_batch(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
+    def batch(operands: Values, flags: Flags, *params: Any) -> Any:
+        b = next(shape_of(x)[0] for x, flag in zip(operands, flags, strict=True) if flag)
+        both = [
+            x if flag else broadcast_to(x, (b, *shape_of(x)))
+            for x, flag in zip(operands, flags, strict=True)
+        ]
+        return bind(primitive(), tuple(both), params)
+
+    return batch
+
+
+def _take_transpose(
+    ct: Array, x: Operand, positions: Array, axes: int, is_permutation: bool
+) -> Any:
+    sizes = tuple(x.shape[len(x.shape) - axes :])
+    return bind(put_flat_p, (ct, positions), (sizes, is_permutation)), None
+
+
+def _put_transpose(
+    ct: Array, _x: Operand, positions: Array, sizes: Shape, _is_permutation: bool
+) -> Any:
+    # Not as a permutation: `put_flat` gets positions that repeat, too.
+    return take_flat(ct, positions, len(sizes)), None
+
+
+take_flat_p = Primitive(
+    "take_flat",
+    eval=_take_eval,
+    aval=lambda x, positions, axes, is_permutation: ShapeDtype(positions.shape, x.dtype),
+    jvp=LINEAR,
+    transpose=_take_transpose,
+    batch=_flat_batch(lambda: take_flat_p),
+    params=("axes", "is_permutation"),
+    flops=counts.moved,
+)
+put_flat_p = Primitive(
+    "put_flat",
+    eval=_put_eval,
+    aval=lambda x, positions, sizes, is_permutation: ShapeDtype(
+        (*x.shape[: len(x.shape) - len(sizes)], *sizes), x.dtype
+    ),
+    jvp=LINEAR,
+    transpose=_put_transpose,
+    batch=_flat_batch(lambda: put_flat_p),
+    params=("sizes", "is_permutation"),
+    flops=counts.per_added,
+)
+
+
 def take_flat(x: Value, positions: Value, axes: int, *, is_permutation: bool = False) -> Any:
     """Read the last axes at flat positions.
 
     Args:
         x: the array (..., *sizes).
-        positions: positions (..., *counts) in C order of ``sizes``.
+        positions: positions (..., *counts) in C order of ``sizes``, with as many last axes.
         axes: number of the last axes.
         is_permutation: promises that no position repeats.
     """
-    shape, wanted = shape_of(x), shape_of(positions)
-    stack = shape[: len(shape) - axes]
-    line = reshape(x, (*stack, math.prod(shape[len(stack) :])))
-    flat = reshape(positions, (*stack, math.prod(wanted[len(stack) :])))
-    return reshape(take_along_axis(line, flat, len(stack), is_permutation=is_permutation), wanted)
-
-
-def _put_eval(x: Array, positions: Array, sizes: Shape) -> Any:
-    axes = len(sizes)
-    stack = x.shape[: x.ndim - axes]
-    lines, size = math.prod(stack), math.prod(sizes)
-    out = np.zeros((lines, size), x.dtype)
-    flat = positions.reshape(lines, -1) + np.arange(lines)[:, None] * size
-    out.reshape(-1)[flat.reshape(-1)] = x.reshape(-1)
-    shape: Shape = (*stack, *sizes)
-    return out.reshape(shape)
-
-
-def _put_batch(operands: Values, flags: Flags, sizes: Shape) -> Any:
-    b = next(shape_of(x)[0] for x, flag in zip(operands, flags, strict=True) if flag)
-    x, positions = [
-        x if flag else broadcast_to(x, (b, *shape_of(x)))
-        for x, flag in zip(operands, flags, strict=True)
-    ]
-    return put_flat(x, positions, sizes)
-
-
-put_flat_p = Primitive(
-    "put_flat",
-    eval=_put_eval,
-    aval=lambda x, positions, sizes: ShapeDtype(
-        (*x.shape[: len(x.shape) - len(sizes)], *sizes), x.dtype
-    ),
-    jvp=LINEAR,
-    transpose=lambda ct, x, positions, sizes: (take_flat(ct, positions, len(sizes)), None),
-    batch=_put_batch,
-    params=("sizes",),
-    flops=counts.moved,
-)
+    return bind(take_flat_p, (x, positions), (axes, is_permutation))
 
 
 def put_flat(x: Value, positions: Value, sizes: Shape) -> Any:
@@ -524,7 +614,7 @@ def put_flat(x: Value, positions: Value, sizes: Shape) -> Any:
         positions: integers of its shape, in C order of ``sizes``.
         sizes: sizes of the images.
     """
-    return bind(put_flat_p, (x, positions), (sizes,))
+    return bind(put_flat_p, (x, positions), (sizes, True))
 
 
 max_windows_p = Primitive(

@@ -20,6 +20,8 @@ from functrace.ops.windows import (
     max_windows,
     max_windows_p,
     put_flat,
+    put_flat_p,
+    take_flat,
 )
 
 RNG = np.random.default_rng(0)
@@ -164,6 +166,16 @@ def test_elements_are_put_where_they_were() -> None:
     np.testing.assert_array_equal(back[back != 0], x[back != 0])
     assert (back != 0).sum() == values.size - (values == 0).sum()
     ft.testing.check_rules(lambda values: put_flat(values, positions, (4, 6)), values)
+
+
+def test_positions_may_repeat() -> None:
+    x, positions = RNG.normal(size=(2, 3, 4)), RNG.integers(0, 12, (2, 5, 1))
+    ft.testing.check_rules(lambda x: take_flat(x, positions, 2), x)
+    ct = RNG.normal(size=(2, 5, 1))
+    expected = np.zeros((2, 12))
+    np.add.at(expected, (np.arange(2)[:, None], positions[..., 0]), ct[..., 0])
+    found = put_flat_p.eval(ct, positions, (3, 4), False)
+    np.testing.assert_allclose(found.reshape(2, 12), expected)
 
 
 def test_columns_have_all_rules() -> None:
