@@ -5,6 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import reductions, shaping
-from functrace.torch.functions.losses import reduction_number
+from functrace.torch.functions.losses import eq, reduction_number
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.tracing import Tracer
@@ -216,7 +217,11 @@ def plain_ctc_loss(
     states, skips, ends = _alignment(labels.astype(np.int64), lengths, blank, dtype)
     there = (np.arange(shape[0])[:, None] < np.array(inputs)[None, :])[:, :, None]
     constants = tuple([wrap(x) for x in (states, skips, there, ends)])
-    losses = apply(CTC, (log_probs, *constants), (bool(zero_infinity),))
+    outside = zero_infinity and isinstance(input_lengths, Tensor)
+    losses = apply(CTC, (log_probs, *constants), (bool(zero_infinity) and not outside,))
+    if outside:
+        zeros = wrap(np.zeros((), dtype))
+        losses = f.where(eq(losses, math.inf), zeros, losses)
     if reduction == 1:
         divisor = np.maximum(np.array(lengths), 1).astype(dtype)
         return reductions.mean(f.div(losses, wrap(divisor)))

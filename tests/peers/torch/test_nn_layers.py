@@ -89,7 +89,9 @@ def weights(library: ModuleType, x: Any, seed: int) -> Any:
     return library.from_numpy(array).to(x.dtype)
 
 
-def check(expression: str, arrays: dict[str, Any], dtype: str, *, nodes: bool = True) -> None:
+def check(
+    expression: str, arrays: dict[str, Any], dtype: str, *, nodes: bool = True, loose: float = 1
+) -> None:
     """Compare an expression with both libraries.
 
     Raises:
@@ -101,7 +103,7 @@ def check(expression: str, arrays: dict[str, Any], dtype: str, *, nodes: bool = 
         assert found.names == expected.names, (expression, found.names, expected.names)
     if not expected.problem:
         assert not found.problem, (expression, found.problem)
-    rtol, atol = _TOLERANCE[dtype]
+    rtol, atol = (loose * x for x in _TOLERANCE[dtype])
     for k, (a, b) in enumerate(zip(expected.values, found.values, strict=False)):
         assert (a is None) == (b is None), (expression, dtype, k)
         if a is not None:
@@ -733,7 +735,7 @@ def test_losses_of_alignments(expression: str, dtype: str) -> None:
     expression = (
         expression if "_t" in expression else expression.replace(", _f", ".log_softmax(-1), _f", 1)
     )
-    check(expression, SPOKEN, dtype, nodes="x[" not in expression)
+    check(expression, SPOKEN, dtype, nodes="x[" not in expression, loose=20)
 
 
 @pytest.mark.parametrize("expression", cases(
