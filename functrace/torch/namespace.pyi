@@ -13,6 +13,7 @@ from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
 from functrace.torch.tensors.dtypes import DtypeLike, dtype
 from functrace.torch.tensors.memory import Storage, TypedStorage, UntypedStorage
+from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
@@ -32,9 +33,13 @@ __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_max_pool1d",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
     "addmm",
+    "addmv",
+    "addmv_",
+    "addr",
     "adjoint",
     "affine_grid_generator",
     "all",
@@ -75,7 +80,11 @@ __all__ = [
     "atan_",
     "atanh",
     "atanh_",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
     "avg_pool1d",
+    "baddbmm",
     "batch_norm",
     "bernoulli",
     "bilinear",
@@ -87,11 +96,14 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "block_diag",
     "bmm",
     "bool",
+    "broadcast_shapes",
     "broadcast_tensors",
     "broadcast_to",
     "can_cast",
+    "cartesian_prod",
     "cat",
     "cdist",
     "cdouble",
@@ -115,9 +127,13 @@ __all__ = [
     "clip",
     "clip_",
     "clone",
+    "column_stack",
+    "combinations",
     "complex",
     "complex128",
     "complex64",
+    "concat",
+    "concatenate",
     "conj",
     "conj_physical",
     "conj_physical_",
@@ -131,6 +147,7 @@ __all__ = [
     "conv_transpose3d",
     "convolution",
     "copysign",
+    "corrcoef",
     "cos",
     "cos_",
     "cosh",
@@ -138,16 +155,22 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "count_nonzero",
+    "cov",
     "cross",
     "ctc_loss",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
+    "cumulative_trapezoid",
     "deg2rad",
     "deg2rad_",
     "det",
     "diag",
     "diag_embed",
+    "diagflat",
     "diagonal",
+    "diff",
     "digamma",
     "digamma_",
     "dist",
@@ -157,6 +180,8 @@ __all__ = [
     "double",
     "dropout",
     "dropout_",
+    "dsplit",
+    "dstack",
     "eig",
     "einsum",
     "embedding",
@@ -216,6 +241,7 @@ __all__ = [
     "geqrf",
     "ger",
     "get_rng_state",
+    "gradient",
     "greater",
     "greater_equal",
     "grid_sampler",
@@ -227,6 +253,8 @@ __all__ = [
     "hardshrink",
     "heaviside",
     "hinge_embedding_loss",
+    "hsplit",
+    "hstack",
     "hypot",
     "i0",
     "i0_",
@@ -239,6 +267,7 @@ __all__ = [
     "index_reduce",
     "index_select",
     "initial_seed",
+    "inner",
     "instance_norm",
     "int",
     "int16",
@@ -263,6 +292,7 @@ __all__ = [
     "isposinf",
     "isreal",
     "kl_div",
+    "kron",
     "layer_norm",
     "lcm",
     "lcm_",
@@ -285,6 +315,7 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logcumsumexp",
     "logdet",
     "logical_and",
     "logical_not",
@@ -331,6 +362,7 @@ __all__ = [
     "mvlgamma",
     "nan_to_num",
     "nan_to_num_",
+    "nanmean",
     "nanmedian",
     "nansum",
     "narrow",
@@ -398,8 +430,10 @@ __all__ = [
     "rnn_tanh",
     "rnn_tanh_cell",
     "roll",
+    "rot90",
     "round",
     "round_",
+    "row_stack",
     "rrelu",
     "rrelu_",
     "rsqrt",
@@ -457,6 +491,7 @@ __all__ = [
     "tanh_",
     "tensor",
     "tensor_split",
+    "tensordot",
     "thread_safe_generator",
     "threshold",
     "threshold_",
@@ -464,6 +499,8 @@ __all__ = [
     "topk",
     "trace",
     "transpose",
+    "trapezoid",
+    "trapz",
     "triangular_solve",
     "tril",
     "triplet_margin_loss",
@@ -474,14 +511,19 @@ __all__ = [
     "uint8",
     "unbind",
     "unflatten",
+    "unravel_index",
     "unsafe_chunk",
     "unsafe_split",
     "unsafe_split_with_sizes",
     "unsqueeze",
+    "vander",
     "var",
     "var_mean",
+    "vdot",
     "view_as_complex",
     "view_as_real",
+    "vsplit",
+    "vstack",
     "where",
     "xlogy",
     "xlogy_",
@@ -565,14 +607,26 @@ def adaptive_max_pool1d(input: Operand, output_size: Any) -> Any:
 def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input + alpha * other``."""
 
+def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+    """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
+
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 / tensor2``."""
 
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 * tensor2``."""
 
-def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> Value:
-    """Return ``input + mat1 @ mat2``."""
+def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+    """Return ``beta * input + alpha * mat1 @ mat2``."""
+
+def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+    """Return ``beta * input + alpha * mat @ vec``."""
+
+def addmv_(input: Operand, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1) -> Value:
+    """`addmv`, in place."""
+
+def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+    """Return ``beta * input + alpha * outer(vec1, vec2)``."""
 
 def adjoint(input: Operand) -> Value:
     """Return the conjugate transpose of matrices, a view."""
@@ -728,6 +782,15 @@ def atanh(input: Operand, *, out: Tensor | None = None) -> Value:
 def atanh_(input: Operand) -> Value:
     """`atanh`, in place."""
 
+def atleast_1d(*tensors: Any) -> Any:
+    """Return tensors with at least 1 dimensions, as views."""
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Return tensors with at least 2 dimensions, as views."""
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Return tensors with at least 3 dimensions, as views."""
+
 def avg_pool1d(
     input: Operand,
     kernel_size: Sizes,
@@ -737,6 +800,9 @@ def avg_pool1d(
     count_include_pad: builtins.bool = True,
 ) -> Value:
     """Return the means of windows along the last axis; see `avg_pool2d`."""
+
+def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+    """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
 
 def batch_norm(
     input: Operand,
@@ -787,8 +853,14 @@ def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = 
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bitwise exclusive or."""
 
+def block_diag(*tensors: Operand) -> Value:
+    """Return a matrix with these matrices on its diagonal; vectors are rows."""
+
 def bmm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the products of pairs of matrices."""
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """Return the shape to which shapes broadcast."""
 
 def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Any, ...]:
     """Return views broadcast to their common shape."""
@@ -798,6 +870,9 @@ def broadcast_to(input: Operand, size: Sequence[builtins.int]) -> Value:
 
 def can_cast(from_: Dtype, to: Dtype) -> builtins.bool:
     """Return True if results of a dtype may be written into tensors of another one."""
+
+def cartesian_prod(*tensors: Operand) -> Value:
+    """Return all combinations of elements of vectors, as rows."""
 
 def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
     """Return tensors joined along a dimension."""
@@ -867,8 +942,20 @@ def clip_(input: Operand, min: Operand | None = None, max: Operand | None = None
 def clone(input: Operand) -> Value:
     """Return a differentiable copy."""
 
+def column_stack(tensors: Sequence[Operand], *, out: Any = None) -> Value:
+    """Return tensors joined along the second dimension; vectors are columns."""
+
+def combinations(input: Operand, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Value:
+    """Return all combinations of ``r`` elements of a vector, as rows."""
+
 def complex(real: Operand, imag: Operand, *, out: Any = None) -> Value:
     """Return ``real + 1j * imag``."""
+
+def concat(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
+    """Return tensors joined along a dimension."""
+
+def concatenate(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
+    """Return tensors joined along a dimension."""
 
 def conj(input: Operand) -> Value:
     """Return the conjugate, a view; a real tensor is returned itself."""
@@ -970,6 +1057,9 @@ def convolution(
 def copysign(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the size of ``input`` with the sign of ``other``."""
 
+def corrcoef(input: Operand) -> Value:
+    """Return the correlations of variables, which are rows; columns are observations."""
+
 def cos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the cosine of each element."""
 
@@ -993,6 +1083,11 @@ def cosine_similarity(x1: Operand, x2: Operand, dim: builtins.int = 1, eps: buil
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     """Return the number of nonzero elements."""
 
+def cov(
+    input: Operand, *, correction: builtins.int = 1, fweights: Operand | None = None, aweights: Operand | None = None
+) -> Value:
+    """Return the covariances of variables, which are rows; columns are observations."""
+
 def cross(input: Operand, other: Operand, dim: builtins.int | None = None, *, out: Any = None) -> Value:
     """Return the cross products of vectors with 3 coordinates along a dimension: by default, the first one of size 3."""
 
@@ -1007,11 +1102,20 @@ def ctc_loss(
 ) -> Value:
     """Return the loss of all alignments; see ``nn.functional.ctc_loss``."""
 
+def cummax(input: Operand, dim: builtins.int, *, out: Any = None) -> Any:
+    """Return the maximum of all elements so far along a dimension, and its index."""
+
+def cummin(input: Operand, dim: builtins.int, *, out: Any = None) -> Any:
+    """Return the minimum of all elements so far along a dimension, and its index."""
+
 def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative product along a dimension; integers become int64."""
 
 def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the cumulative sum along a dimension; integers become int64."""
+
+def cumulative_trapezoid(y: Operand, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) -> Value:
+    """Return the cumulative integral of samples along a dimension, by the trapezoidal rule."""
 
 def deg2rad(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return angles in degrees as radians."""
@@ -1028,8 +1132,22 @@ def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
 def diag_embed(input: Operand, offset: builtins.int = 0) -> Value:
     """Return matrices with the last dimension on a diagonal."""
 
+def diagflat(input: Operand, offset: builtins.int = 0) -> Value:
+    """Return a matrix with all elements on a diagonal."""
+
 def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Value:
     """Return a view of a diagonal of two dimensions, as the last dimension."""
+
+def diff(
+    input: Operand,
+    n: builtins.int = 1,
+    dim: builtins.int = -1,
+    prepend: Operand | None = None,
+    append: Operand | None = None,
+    *,
+    out: Any = None,
+) -> Value:
+    """Return the differences of neighbours along a dimension, ``n`` times."""
 
 def digamma(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the derivative of `lgamma`."""
@@ -1054,6 +1172,12 @@ def dropout(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
 
 def dropout_(input: Operand, p: builtins.float, train: builtins.bool) -> Value:
     """`dropout`, in place."""
+
+def dsplit(input: Operand, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
+    """Return pieces of the tensor along dimension 2, as views."""
+
+def dstack(tensors: Sequence[Operand], *, out: Any = None) -> Value:
+    """Return tensors joined along the third dimension."""
 
 def eig(*args: Any, **kwargs: Any) -> Any:
     """Raise: PyTorch has removed ``eig``."""
@@ -1285,11 +1409,14 @@ def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
 def geqrf(input: Operand, *, out: Any = None) -> Any:
     """Return ``R`` with the Householder vectors below it, and their factors."""
 
-def ger(input: Operand, vec2: Operand) -> Value:
+def ger(input: Operand, vec2: Operand, *, out: Any = None) -> Value:
     """Return the products of all pairs of elements of two vectors."""
 
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes in PyTorch's format."""
+
+def gradient(input: Operand, *, spacing: Any = None, dim: Any = None, edge_order: builtins.int = 1) -> builtins.list[Any]:
+    """Return estimates of the derivatives of samples, one for each dimension."""
 
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is greater than ``other``."""
@@ -1334,6 +1461,12 @@ def hinge_embedding_loss(
 ) -> Value:
     """Return the hinge loss of distances; see ``nn.functional.hinge_embedding_loss``."""
 
+def hsplit(input: Operand, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
+    """Return pieces of the tensor along dimension 1, as views."""
+
+def hstack(tensors: Sequence[Operand], *, out: Any = None) -> Value:
+    """Return tensors joined along the second dimension; vectors, along their only one."""
+
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
 
@@ -1377,6 +1510,9 @@ def index_select(input: Operand, dim: builtins.int, index: Operand, *, out: Any 
 
 def initial_seed() -> builtins.int:
     """Return the current seed."""
+
+def inner(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return the products of all vectors along the last dimensions."""
 
 def instance_norm(
     input: Operand,
@@ -1450,6 +1586,9 @@ def isreal(input: Operand) -> Value:
 
 def kl_div(input: Operand, target: Operand, reduction: builtins.int = 0, *, log_target: builtins.bool = False) -> Value:
     """Return terms of the Kullback-Leibler divergence; see ``nn.functional.kl_div``."""
+
+def kron(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return the Kronecker product: all products of elements, in blocks."""
 
 def layer_norm(
     input: Operand,
@@ -1533,6 +1672,9 @@ def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> V
 
 def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 2 of the sum of powers of 2."""
+
+def logcumsumexp(input: Operand, dim: builtins.int, *, out: Any = None) -> Value:
+    """Return the logarithms of cumulative sums of exponentials along a dimension."""
 
 def logdet(input: Operand) -> Value:
     """Return the logarithms of the determinants; nan where one is negative."""
@@ -1745,6 +1887,9 @@ def nan_to_num_(
 ) -> Value:
     """`nan_to_num`, in place."""
 
+def nanmean(input: Operand, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Value:
+    """Return the mean of the elements that are not nan."""
+
 def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with its index."""
 
@@ -1883,7 +2028,7 @@ def ormqr(
 ) -> Value:
     """Return the product of Householder reflectors and a matrix."""
 
-def outer(input: Operand, vec2: Operand) -> Value:
+def outer(input: Operand, vec2: Operand, *, out: Any = None) -> Value:
     """Return the products of all pairs of elements of two vectors."""
 
 def pairwise_distance(
@@ -2114,11 +2259,17 @@ def rnn_tanh_cell(
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     """Return the tensor with its elements shifted cyclically along dimensions."""
 
+def rot90(input: Operand, k: builtins.int = 1, dims: Sequence[builtins.int] = (0, 1)) -> Value:
+    """Return the tensor rotated by ``k`` times 90 degrees, from the first to the second dimension."""
+
 def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
     """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
 
 def round_(input: Operand, *, decimals: builtins.int = 0) -> Value:
     """`round`, in place."""
+
+def row_stack(tensors: Sequence[Operand], *, out: Any = None) -> Value:
+    """Return tensors joined along the first dimension; vectors are rows."""
 
 def rrelu(
     input: Operand,
@@ -2345,6 +2496,9 @@ def tensor(
 def tensor_split(input: Operand, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces along a dimension: a number of them, sizes differing by at most 1; or between positions."""
 
+def tensordot(a: Operand, b: Operand, dims: Any = 2, *, out: Any = None) -> Value:
+    """Return sums of products over pairs of dimensions."""
+
 def thread_safe_generator() -> Generator | None:
     """Return the generator of this worker thread of a DataLoader; None elsewhere."""
 
@@ -2373,6 +2527,12 @@ def trace(input: Operand) -> Value:
 
 def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
+
+def trapezoid(y: Operand, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) -> Value:
+    """Return the integral of samples along a dimension, by the trapezoidal rule."""
+
+def trapz(y: Operand, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) -> Value:
+    """Return the integral of samples along a dimension, by the trapezoidal rule."""
 
 def triangular_solve(
     input: Operand,
@@ -2418,6 +2578,9 @@ def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
 def unflatten(input: Operand, dim: builtins.int, sizes: Sequence[builtins.int]) -> Value:
     """Return a view with a dimension split into several."""
 
+def unravel_index(indices: Tensor, shape: Any) -> builtins.tuple[Any, ...]:
+    """Return the positions in a shape of positions among all elements."""
+
 def unsafe_chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return pieces that may be written into."""
 
@@ -2429,6 +2592,9 @@ def unsafe_split_with_sizes(tensor: Operand, split_size: Any, dim: builtins.int 
 
 def unsqueeze(input: Operand, dim: builtins.int) -> Value:
     """Return a view with one more dimension, of size 1."""
+
+def vander(x: Operand, N: builtins.int | None = None, increasing: builtins.bool = False) -> Value:
+    """Return the powers of the elements of a vector as columns, in descending order by default."""
 
 def var(
     input: Operand,
@@ -2450,11 +2616,20 @@ def var_mean(
 ) -> Any:
     """Return the variance and the mean, of all elements or along dimensions; with Bessel's correction by default."""
 
+def vdot(input: Operand, other: Operand, *, out: Any = None) -> Value:
+    """Return the product of two vectors, the first conjugated."""
+
 def view_as_complex(input: Tensor) -> Value:
     """Return a view as complex numbers, whose real and imaginary parts are in the last axis."""
 
 def view_as_real(input: Tensor) -> Value:
     """Return a view of complex numbers with a last axis of their real and imaginary parts."""
+
+def vsplit(input: Operand, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
+    """Return pieces of the tensor along dimension 0, as views."""
+
+def vstack(tensors: Sequence[Operand], *, out: Any = None) -> Value:
+    """Return tensors joined along the first dimension; vectors are rows."""
 
 def where(condition: Operand, input: Any = None, other: Any = None, *, out: Any = None) -> Value:
     """Return ``input`` where the condition is true, ``other`` elsewhere; without them, the positions of true elements."""
@@ -2641,6 +2816,12 @@ class Methods:
     def add_(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """`add`, in place."""
 
+    def addbmm(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
+
+    def addbmm_(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """`addbmm`, in place."""
+
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
         """Return ``input + value * tensor1 / tensor2``."""
 
@@ -2652,6 +2833,24 @@ class Methods:
 
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
         """`addcmul`, in place."""
+
+    def addmm(self, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """Return ``beta * input + alpha * mat1 @ mat2``."""
+
+    def addmm_(self, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """`addmm`, in place."""
+
+    def addmv(self, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """Return ``beta * input + alpha * mat @ vec``."""
+
+    def addmv_(self, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """`addmv`, in place."""
+
+    def addr(self, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """Return ``beta * input + alpha * outer(vec1, vec2)``."""
+
+    def addr_(self, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """`addr`, in place."""
 
     def adjoint(self) -> Tensor:
         """Return the conjugate transpose of matrices, a view."""
@@ -2776,6 +2975,12 @@ class Methods:
     ) -> None:
         """Add the gradient of this tensor to the ``.grad`` of leaves; see `functrace.torch.autograd.backward`."""
 
+    def baddbmm(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
+
+    def baddbmm_(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """`baddbmm`, in place."""
+
     def bernoulli(self, p: builtins.float | None = None, *, generator: Any = None) -> Tensor:
         """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
@@ -2823,6 +3028,9 @@ class Methods:
 
     def bool(self) -> Tensor:
         """Return the tensor as torch.bool."""
+
+    def broadcast_to(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Return a view that repeats dimensions of size 1; -1 keeps a size."""
 
     def byte(self) -> Tensor:
         """Return the tensor as torch.uint8."""
@@ -2905,6 +3113,9 @@ class Methods:
     def copysign_(self, other: Operand) -> Tensor:
         """`copysign`, in place."""
 
+    def corrcoef(self) -> Tensor:
+        """Return the correlations of variables, which are rows; columns are observations."""
+
     def cos(self) -> Tensor:
         """Return the cosine of each element."""
 
@@ -2920,6 +3131,11 @@ class Methods:
     def count_nonzero(self, dim: Dims = None) -> Tensor:
         """Return the number of nonzero elements."""
 
+    def cov(
+        self, *, correction: builtins.int = 1, fweights: Operand | None = None, aweights: Operand | None = None
+    ) -> Tensor:
+        """Return the covariances of variables, which are rows; columns are observations."""
+
     def cpu(self) -> Tensor:
         """Return the tensor itself, which is on the CPU."""
 
@@ -2928,6 +3144,12 @@ class Methods:
 
     def cuda(self, device: Any = None) -> Tensor:
         """Raise: there is no CUDA here."""
+
+    def cummax(self, dim: builtins.int) -> Any:
+        """Return the maximum of all elements so far along a dimension, and its index."""
+
+    def cummin(self, dim: builtins.int) -> Any:
+        """Return the minimum of all elements so far along a dimension, and its index."""
 
     def cumprod(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the cumulative product along a dimension; integers become int64."""
@@ -2953,8 +3175,16 @@ class Methods:
     def diag_embed(self, offset: builtins.int = 0) -> Tensor:
         """Return matrices with the last dimension on a diagonal."""
 
+    def diagflat(self, offset: builtins.int = 0) -> Tensor:
+        """Return a matrix with all elements on a diagonal."""
+
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """Return a view of a diagonal of two dimensions, as the last dimension."""
+
+    def diff(
+        self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Operand | None = None, append: Operand | None = None
+    ) -> Tensor:
+        """Return the differences of neighbours along a dimension, ``n`` times."""
 
     def digamma(self) -> Tensor:
         """Return the derivative of `lgamma`."""
@@ -2982,6 +3212,9 @@ class Methods:
 
     def double(self) -> Tensor:
         """Return the tensor as torch.float64."""
+
+    def dsplit(self, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
+        """Return pieces of the tensor along dimension 2, as views."""
 
     def eig(self, **kwargs: Any) -> Any:
         """Raise: PyTorch has removed ``eig``."""
@@ -3164,6 +3397,9 @@ class Methods:
     def heaviside_(self, values: Operand) -> Tensor:
         """`heaviside`, in place."""
 
+    def hsplit(self, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
+        """Return pieces of the tensor along dimension 1, as views."""
+
     def hypot(self, other: Operand) -> Tensor:
         """Return the hypotenuse, element by element."""
 
@@ -3222,6 +3458,9 @@ class Methods:
 
     def index_select(self, dim: builtins.int, index: Operand) -> Tensor:
         """Return the slices along a dimension at the indices in a vector."""
+
+    def inner(self, other: Operand) -> Tensor:
+        """Return the products of all vectors along the last dimensions."""
 
     def int(self) -> Tensor:
         """Return the tensor as torch.int32."""
@@ -3318,6 +3557,9 @@ class Methods:
     def itemsize(self) -> builtins.int:
         """Bytes of one element."""
 
+    def kron(self, other: Operand) -> Tensor:
+        """Return the Kronecker product: all products of elements, in blocks."""
+
     @property
     def layout(self) -> Any:
         """The memory layout: ``torch.strided``."""
@@ -3399,6 +3641,9 @@ class Methods:
 
     def logaddexp2(self, other: Operand) -> Tensor:
         """Return the logarithm to base 2 of the sum of powers of 2."""
+
+    def logcumsumexp(self, dim: builtins.int) -> Tensor:
+        """Return the logarithms of cumulative sums of exponentials along a dimension."""
 
     def logdet(self) -> Tensor:
         """Return the logarithms of the determinants; nan where one is negative."""
@@ -3549,6 +3794,9 @@ class Methods:
         self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None
     ) -> Tensor:
         """`nan_to_num`, in place."""
+
+    def nanmean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """Return the mean of the elements that are not nan."""
 
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the lower median of all elements, or along a dimension, with its index."""
@@ -3794,6 +4042,9 @@ class Methods:
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
         """Return the tensor with its elements shifted cyclically along dimensions."""
 
+    def rot90(self, k: builtins.int = 1, dims: Sequence[builtins.int] = (0, 1)) -> Tensor:
+        """Return the tensor rotated by ``k`` times 90 degrees, from the first to the second dimension."""
+
     def round(self, *, decimals: builtins.int = 0) -> Tensor:
         """Return the nearest integer (or number with ``decimals`` digits); halves round to even."""
 
@@ -3954,6 +4205,9 @@ class Methods:
     ) -> Tensor:
         """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
+    def sum_to_size(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Return the tensor summed to a shape that broadcasts to its own."""
+
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True) -> Any:
         """Return the singular value decomposition ``input = U @ diag(S) @ V.mH``; the older form of `linalg.svd`."""
 
@@ -4060,6 +4314,9 @@ class Methods:
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return a view with a dimension split into several."""
 
+    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
+        """Return a view of all windows of a dimension, as a new last dimension."""
+
     def uniform_(
         self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None, **named: builtins.float
     ) -> Tensor:
@@ -4093,11 +4350,17 @@ class Methods:
     ) -> Any:
         """Return the variance, of all elements or along dimensions; with Bessel's correction by default."""
 
+    def vdot(self, other: Operand) -> Tensor:
+        """Return the product of two vectors, the first conjugated."""
+
     def view(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape."""
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view of another tensor's shape."""
+
+    def vsplit(self, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
+        """Return pieces of the tensor along dimension 0, as views."""
 
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return this tensor where the condition is true, ``other`` elsewhere."""

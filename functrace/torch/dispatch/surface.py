@@ -23,6 +23,7 @@ from functrace.torch.func.calls import called, jitted
 from functrace.torch.functions import (
     activations,
     arithmetic,
+    arranging,
     attention,
     convolution,
     creation,
@@ -63,7 +64,7 @@ TABLES = tuple(
         random, random_factories, filling, sampling,
         convolution, padding, pooling, resampling, losses, activations, distances, margins,
         normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
-        special, arithmetic, linear_algebra,
+        special, arithmetic, linear_algebra, arranging,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

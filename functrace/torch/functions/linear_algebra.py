@@ -246,7 +246,7 @@ def _solved(a: Array, b: Array, left: bool, is_vector: bool) -> Any:
     return found if left else swap_last(found)
 
 
-def _in_stacks(a: Any, b: Any) -> tuple[Any, Any]:
+def _in_stacks(a: Any, b: Any) -> Any:
     """Broadcast the stacks of two operands."""
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return tuple(
@@ -276,7 +276,7 @@ def _check_solve(name: str, A: Operand, B: Operand, left: bool) -> bool:
     is_vector = len(b) == 1 or (len(a) - 1 == len(b) and b == a[:-1])
     rows = b[-1] if is_vector or not left else b[-2]
     if rows != a[-1] or (is_vector and not left and a[-1] != 1):
-        shown = (*b, 1) if is_vector else b
+        shown: Any = (*b, 1) if is_vector else b
         raise RuntimeError(algebra.system_shapes(name, a, shown, left=left))
     stack = b[:-1] if is_vector else b[:-2]
     check_broadcast(a[:-2], stack)

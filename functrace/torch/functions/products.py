@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import FunctraceError
+from functrace.executor.parallel.matmul import divided
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.functions.products import explicit_subscripts
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import einsum as core_einsum
 from functrace.ops.contraction import matmul as core_matmul
+from functrace.ops.shaping import reshape as core_reshape
+from functrace.passes.matmul_selection import THREADED
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, check_broadcast
-from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.functions import picking, reductions, shaping
-from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
+from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of, tensors_only, to
+from functrace.torch.functions.elementwise import mul as multiply
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.orders import laid_by, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, count_write
@@ -45,15 +49,20 @@ def _mm_details(names: tuple[str, str]) -> Callable[..., dict[str, Any]]:
     return details
 
 
-MM = Op(
-    "MmBackward0", core_matmul, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2"))
-)
-BMM = Op("BmmBackward0", core_matmul, (("mat2", 1), ("self", 0)))
-MV = Op("MvBackward0", core_matmul, (("self", 0), ("vec", 1)))
+def product(x: Any, y: Any) -> Any:
+    """Return ``x @ y``; a product of arrays never waits for BLAS's own threads (`divided`)."""
+    if type(x) is np.ndarray and type(y) is np.ndarray and x.size * y.shape[-1] >= THREADED:
+        return divided(x, y)
+    return core_matmul(x, y)
+
+
+MM = Op("MmBackward0", product, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2")))
+BMM = Op("BmmBackward0", product, (("mat2", 1), ("self", 0)))
+MV = Op("MvBackward0", product, (("self", 0), ("vec", 1)))
 DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
 ADDMM = Op(
     "AddmmBackward0",
-    lambda bias, x, y: ew.add(bias, core_matmul(x, y)),
+    lambda bias, x, y: ew.add(bias, product(x, y)),
     (("mat1", 1), ("mat2", 2)),
     details=lambda specs, params: (
         {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params)
@@ -228,7 +237,7 @@ def _without_lone(operands: Sequence[Any], terms: Sequence[str], output: str) ->
     return found
 
 
-@ROWS.function(aliases="ger")
+@ROWS.function(aliases="ger", out=True)
 def outer(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
     for name, x in (("self", input), ("vec2", vec2)):
@@ -238,24 +247,316 @@ def outer(input: Operand, vec2: Operand) -> Value:
     return left * vec2
 
 
-@ROWS.function("function", out=True)
-def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
-    """Return ``input + mat1 @ mat2``."""
-    a, b = shape_of(mat1), shape_of(mat2)
-    if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
-        raise RuntimeError(errors.product_shapes("addmm", a, b))
-    wanted = a[0], b[1]
-    if np.broadcast_shapes(shape_of(input), wanted) != wanted:
-        shaping.expand(input, wanted)
-    kinds = [dtype_of(x) for x in (input, mat1, mat2)]
+def _scaled(product: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return ``beta * bias + alpha * product(x, y)``; a bias times 0 is not read."""
+
+    def function(bias: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
+        found = product(x, y)
+        kind = found.dtype
+        if alpha != 1:
+            found = ew.mul(found, kind.type(alpha))
+        if beta == 0:
+            return found
+        return ew.add(bias if beta == 1 else ew.mul(bias, kind.type(beta)), found)
+
+    return function
+
+
+def _scale_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
+    return {"beta": params[0], "alpha": params[1]}
+
+
+ADDMM_SCALED = Op(
+    "AddmmBackward0",
+    _scaled(core_matmul),
+    (("mat1", 1), ("mat2", 2)),
+    details=lambda specs, params: (
+        _scale_details(specs, params) | _mm_details(("mat1", "mat2"))(specs, params)
+    ),
+)
+
+
+def _check_sum(name: str, input: Operand, first: Operand, second: Operand) -> None:
+    """Check the dtypes of ``input + first @ second``."""
+    kinds = [dtype_of(x) for x in (input, first, second)]
     names = [DTYPES[kind].printed for kind in kinds]
     if kinds[0] != kinds[2]:
         raise RuntimeError(errors.addmm_dtypes(names[0], names[2], of_matrices=False))
     if kinds[1] != kinds[2]:
         raise RuntimeError(errors.addmm_dtypes(names[1], names[2], of_matrices=True))
     if kinds[0] == np.bool_:
-        raise NotImplementedError(errors.no_kernel(_KERNELS["mm"]).format("Bool"))
-    return apply(ADDMM, (input, mat1, mat2))
+        raise NotImplementedError(errors.no_kernel(name).format("Bool"))
+
+
+@ROWS.family("function method in_place", out=True)
+def addmm(run: Run) -> Callable[..., Value]:
+    """Return ``beta * input + alpha * mat1 @ mat2``."""
+
+    def function(
+        input: Operand, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1
+    ) -> Value:
+        a, b = shape_of(mat1), shape_of(mat2)
+        if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
+            raise RuntimeError(errors.product_shapes("addmm", a, b))
+        wanted = a[0], b[1]
+        if np.broadcast_shapes(shape_of(input), wanted) != wanted:
+            shaping.expand(input, wanted)
+        _check_sum(_KERNELS["mm"], input, mat1, mat2)
+        if type(beta) is int and type(alpha) is int and beta == 1 and alpha == 1:
+            return run(ADDMM, (input, mat1, mat2))
+        return run(ADDMM_SCALED, (input, mat1, mat2), (beta, alpha))
+
+    return function
+
+
+BADDBMM = Op(
+    "BaddbmmBackward0",
+    _scaled(core_matmul),
+    (("batch1", 1), ("batch2", 2)),
+    details=_scale_details,
+)
+ADDBMM = Op(
+    "AddbmmBackward0",
+    _scaled(lambda x, y: core_einsum("bij,bjk->ik", x, y)),
+    (("batch1", 1), ("batch2", 2)),
+    details=lambda specs, params: (
+        _scale_details(specs, params)
+        | {
+            "batch1_sym_argsize_0": specs[1].shape[0],
+            "batch1_sym_argsize_1": specs[1].shape[1],
+            "batch2_sym_argsize_2": specs[2].shape[2],
+        }
+    ),
+)
+ADDMV = Op("AddmvBackward0", _scaled(core_matmul), (("mat", 1), ("vec", 2)), details=_scale_details)
+ADDR = Op(
+    "AddrBackward0",
+    _scaled(lambda x, y: ew.mul(core_reshape(x, (*x.shape, 1)), y)),
+    (("vec1", 1), ("vec2", 2)),
+    details=_scale_details,
+)
+
+
+def _check_batches(name: str, first: Operand, second: Operand) -> tuple[int, int, int]:
+    """Return the sizes of the products of stacks of matrices."""
+    a, b = shape_of(first), shape_of(second)
+    for k, shape in enumerate((a, b), start=1):
+        if len(shape) != 3:
+            if name == "baddbmm":
+                dimension(2, len(shape))
+            if len(shape) < 3:
+                dimension(2, len(shape))
+            raise RuntimeError(f"batch{k} must be a 3D tensor")
+    if a[0] != b[0] or a[2] != b[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but "
+            f"got: [{b[0]}, {b[1]}]."
+        )
+    return a[0], a[1], b[2]
+
+
+@ROWS.family("function method in_place", out=True)
+def baddbmm(run: Run) -> Callable[..., Value]:
+    """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
+
+    def function(
+        input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1
+    ) -> Value:
+        wanted = _check_batches("baddbmm", batch1, batch2)
+        if shape_of(input) != wanted:
+            shaping.expand(input, wanted)
+        _check_batch_dtypes("baddbmm", input, batch1, batch2)
+        return run(BADDBMM, (input, batch1, batch2), (beta, alpha))
+
+    return function
+
+
+@ROWS.family("function method in_place", out=True)
+def addbmm(run: Run) -> Callable[..., Value]:
+    """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
+
+    def function(
+        input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1
+    ) -> Value:
+        wanted = _check_batches("addbmm", batch1, batch2)[1:]
+        if shape_of(input) != wanted:
+            shaping.expand(input, wanted)
+        _check_batch_dtypes("addbmm", input, batch1, batch2)
+        return run(ADDBMM, (input, batch1, batch2), (beta, alpha))
+
+    return function
+
+
+def _check_batch_dtypes(name: str, input: Operand, first: Operand, second: Operand) -> None:
+    kinds = [dtype_of(x) for x in (input, first, second)]
+    if len(set(kinds)) > 1:
+        names = [DTYPES[kind].printed for kind in kinds]
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
+            f"{names[2]}"
+        )
+    if kinds[0] == np.bool_:
+        raise NotImplementedError(errors.no_kernel("baddbmm_cpu").format("Bool"))
+
+
+@ROWS.family("function method in_place function_in_place", out=True)
+def addmv(run: Run) -> Callable[..., Value]:
+    """Return ``beta * input + alpha * mat @ vec``."""
+
+    def function(
+        input: Operand, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1
+    ) -> Value:
+        a, b, own = shape_of(mat), shape_of(vec), shape_of(input)
+        if len(a) != 2 or len(b) != 1 or len(own) > 1:
+            raise RuntimeError(
+                f"vector + matrix @ vector expected, got {len(own)}, {len(a)}, {len(b)}"
+            )
+        if a[1] != b[0] or (own and own[0] not in (1, a[0])):
+            raise RuntimeError(
+                f"size mismatch, got input ({own[0] if own else 1}), mat ({a[0]}x{a[1]}), vec "
+                f"({b[0]})"
+            )
+        _check_sum("addmv_impl_cpu", input, mat, vec)
+        return run(ADDMV, (input, mat, vec), (beta, alpha))
+
+    return function
+
+
+@ROWS.family("function method in_place", out=True)
+def addr(run: Run) -> Callable[..., Value]:
+    """Return ``beta * input + alpha * outer(vec1, vec2)``."""
+
+    def function(
+        input: Operand, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1
+    ) -> Value:
+        for name, x in (("vec1", vec1), ("vec2", vec2)):
+            if len(shape_of(x)) != 1:
+                raise RuntimeError(
+                    f"addr: Expected 1-D argument {name}, but got {len(shape_of(x))}-D"
+                )
+        wanted = shape_of(vec1)[0], shape_of(vec2)[0]
+        if shape_of(input) != wanted:
+            shaping.expand(input, wanted)
+        given = [input, vec1, vec2]
+        common = arithmetic.dtype([ShapeDtype((1,), dtype_of(x)) for x in given])
+        if run is apply:
+            given = [to(x, common) for x in given]
+        return run(ADDR, tuple(given), (beta, alpha))
+
+    return function
+
+
+VDOT = Op(
+    "VdotBackward0",
+    lambda x, y: core_matmul(ew.conj(x) if x.dtype.kind == "c" else x, y),
+    (("other", 1), ("self", 0)),
+)
+
+
+@ROWS.function(out=True)
+def vdot(input: Operand, other: Operand) -> Value:
+    """Return the product of two vectors, the first conjugated."""
+    tensors_only("vdot", input=input, other=other)
+    a, b = shape_of(input), shape_of(other)
+    if len(a) != 1 or len(b) != 1:
+        raise RuntimeError(f"1D tensors expected, but got {len(a)}D and {len(b)}D tensors")
+    kinds = dtype_of(input), dtype_of(other)
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{DTYPES[kinds[0]].printed} and {DTYPES[kinds[1]].printed}"
+        )
+    if a != b:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same "
+            f"number of elements, but got {a[0]} and {b[0]} elements respectively"
+        )
+    return apply(VDOT, (input, other))
+
+
+@ROWS.function(out=True)
+def inner(input: Operand, other: Operand) -> Value:
+    """Return the products of all vectors along the last dimensions."""
+    tensors_only("inner", input=input, other=other)
+    a, b = shape_of(input), shape_of(other)
+    if not a or not b:
+        return multiply(input, other)
+    if a[-1] != b[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(a)} and {list(b)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+@ROWS.function("function", out=True)
+def tensordot(a: Operand, b: Operand, dims: Any = 2) -> Value:
+    """Return sums of products over pairs of dimensions.
+
+    Args:
+        dims: how many of the last dimensions of ``a`` are paired with the first ones of ``b``; or
+            two lists of dimensions.
+    """
+    tensors_only("tensordot", a=a, b=b)
+    first, second = shape_of(a), shape_of(b)
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(len(first), len(second)):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        pairs = list(range(-dims, 0)), list(range(dims))
+    else:
+        pairs = tuple([k] if isinstance(k, int) else list(k) for k in dims)  # type: ignore[assignment]
+    if len(pairs[0]) != len(pairs[1]):
+        raise RuntimeError("both dimension lists should have same length")
+    if dtype_of(a) != dtype_of(b):
+        raise RuntimeError("both inputs should have same dtype")
+    axes = [
+        [dimension(k, len(shape)) for k in listed]
+        for shape, listed in ((first, pairs[0]), (second, pairs[1]))
+    ]
+    left: Any = a
+    right: Any = b
+    for k, (i, j) in enumerate(zip(*axes, strict=True)):
+        if first[i] == 1 and second[j] != 1:
+            right = reductions.sum(right, j, True)
+        elif second[j] == 1 and first[i] != 1:
+            left = reductions.sum(left, i, True)
+        elif first[i] != second[j]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {first[i]} in dim "
+                f"{pairs[0][k]} and second has size {second[j]} in dim {pairs[1][k]}"
+            )
+    first, second = shape_of(left), shape_of(right)
+    rest = [
+        [k for k in range(len(shape)) if k not in listed]
+        for shape, listed in ((first, axes[0]), (second, axes[1]))
+    ]
+    count = math.prod(first[k] for k in axes[0])
+    sizes = [first[k] for k in rest[0]], [second[k] for k in rest[1]]
+    if not rest[0] and not rest[1] and len(first) == len(second) == 1:
+        return shaping.view(dot(left, right), ())
+    rows = shaping.reshape(
+        shaping.permute(left, (*rest[0], *axes[0])), (math.prod(sizes[0]), count)
+    )
+    columns = shaping.reshape(
+        shaping.permute(right, (*axes[1], *rest[1])), (count, math.prod(sizes[1]))
+    )
+    return shaping.view(mm(rows, columns), (*sizes[0], *sizes[1]))
+
+
+@ROWS.function(out=True)
+def kron(input: Operand, other: Operand) -> Value:
+    """Return the Kronecker product: all products of elements, in blocks."""
+    tensors_only("kron", input=input, other=other)
+    count = max(len(shape_of(input)), len(shape_of(other)))
+    a, b = ((1,) * (count - len(s)) + s for s in (shape_of(input), shape_of(other)))
+    left = shaping.view(shaping.contiguous(input), tuple(n for size in a for n in (size, 1)))
+    right = shaping.view(shaping.contiguous(other), tuple(n for size in b for n in (1, size)))
+    full = tuple(n * m for n, m in zip(a, b, strict=True))
+    return apply(shaping.UNSAFE_VIEW, (multiply(left, right),), (full,))
 
 
 @ROWS.function(operators="matmul rmatmul", out=True)
