@@ -332,6 +332,17 @@ def test_a_jitted_function_draws_like_the_eager_one() -> None:
     np.testing.assert_array_equal(found[0], expected.numpy())
 
 
+def test_draws_become_constants_of_a_staged_function_with_a_warning() -> None:
+    def draw(x: Any) -> Any:
+        return x * torch.rand(3)
+
+    with pytest.warns(UserWarning, match="rand draws random numbers while jit of draw is staged"):
+        first = ft.jit(draw)(torch.ones(3))
+    assert first.shape == (3,)
+    with pytest.warns(UserWarning, match="bernoulli_ draws"):
+        ft.jit(lambda x: x.clone().bernoulli_(0.5))(torch.ones(3))
+
+
 # -- distributions ---------------------------------------------------------------------------------
 
 

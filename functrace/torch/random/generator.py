@@ -14,10 +14,12 @@ import numpy as np
 
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.errors.warnings import warn
 from functrace.torch.random.engine import Engine
 from functrace.torch.tensors.device import CPU, DeviceLike, check_device
 from functrace.torch.tensors.device import device as Device
 from functrace.torch.tensors.tensor import Tensor, fresh
+from functrace.tracing.values import stages
 
 DEFAULT_SEED = 67280421310721
 """Seed of new generators, the same as PyTorch's."""
@@ -146,7 +148,16 @@ def engine_of(name: str, chosen: Any) -> Engine:
     Raises:
         RuntimeError: inside ``torch.func.vmap``; see `generator`.
         TypeError: if the argument is no generator.
+
+    While a function is staged, it warns that the numbers become constants.
     """
+    owner = stages()
+    if owner is not None and not owner.startswith("vmap"):  # `generator` is about vmap
+        warn(
+            f"{name} draws random numbers while {owner} is staged: every call will use the numbers "
+            "that it draws now. Pass what is drawn as an argument, or draw with functrace.random, "
+            "by a key that is an argument (docs/random.md)"
+        )
     if chosen is None:
         return generator().engine
     if not isinstance(chosen, Generator):
