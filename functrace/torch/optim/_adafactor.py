@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functrace.torch.optim import errors
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import ParamsT, check_at_least_zero, check_tensor_lr
 from functrace.torch.optim.stepping import (
     PerParameter,
@@ -132,7 +133,12 @@ class Adafactor(PerParameter):
         )
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         weight, rate, (floor, smallest), d, shrink, maximize = numbers
         count = grad.numel() if isinstance(grad, Tensor) else grad.size

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.optim import errors
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import ParamsT, check_at_least_zero, check_tensor_lr
 from functrace.torch.optim.stepping import PerParameter, hyper, plain, zeros_like
 from functrace.torch.tensors.tensor import Tensor, fresh
@@ -120,7 +121,12 @@ class Muon(PerParameter):
         )
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         lr, shrink, momentum, nesterov, iterations, adjusting = numbers
         (mean,) = buffers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import (
     ParamsT,
     check_at_least_zero,
@@ -111,7 +112,12 @@ class Adadelta(PerParameter):
         return -lr, group["rho"], group["eps"], group["weight_decay"], group["maximize"]
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         rate, rho, eps, weight_decay, maximize = numbers
         square, deltas = buffers

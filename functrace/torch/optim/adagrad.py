@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import (
     ParamsT,
     check_at_least_zero,
@@ -122,7 +123,12 @@ class Adagrad(PerParameter):
         return plain(-rate), group["weight_decay"], group["eps"], group["maximize"]
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         rate, weight_decay, eps, maximize = numbers
         (total,) = buffers

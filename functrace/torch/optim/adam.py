@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from functrace.torch.optim import errors
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import (
     ParamsT,
     _to_scalar,
@@ -169,7 +170,12 @@ class Adam(PerParameter):
         )
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         weight1, beta2, weight2, correction, step_size, eps, weight_decay, shrink, up = numbers
         mean, square = buffers[0], buffers[1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import (
     ParamsT,
     check_at_least_zero,
@@ -112,7 +113,12 @@ class Adamax(PerParameter):
         return rate, 1 - beta1, beta2, group["eps"], group["weight_decay"], group["maximize"]
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         rate, weight, beta2, eps, weight_decay, maximize = numbers
         mean, largest = buffers

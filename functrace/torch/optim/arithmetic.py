@@ -15,39 +15,45 @@ Layer: 9.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from functrace.torch import namespace as torch
 from functrace.torch.tensors.tensor import Tensor
+from functrace.typing import Array
+
+Arithmetic: TypeAlias = Any
+"""One of the classes of this module, as the argument of a formula."""
+Operand: TypeAlias = Any
+"""A value of that class: an array or a tensor."""
 
 
 class Arrays:
     """Arithmetic on NumPy arrays. Names end with ``_`` where the first argument is overwritten."""
 
     @staticmethod
-    def neg(x: Any) -> Any:
+    def neg(x: Array) -> Any:
         """Return ``-x``."""
         return np.negative(x)
 
     @staticmethod
-    def detach(x: Any) -> Any:
+    def detach(x: Array) -> Any:
         """Return ``x`` without history."""
         return x
 
     @staticmethod
-    def copy_(x: Any, y: Any) -> None:
+    def copy_(x: Array, y: Array) -> None:
         """Overwrite ``x`` with ``y``."""
         np.copyto(x, y)
 
     @staticmethod
-    def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+    def add(x: Array, y: Array, alpha: float = 1) -> Any:
         """Return ``x + alpha * y``."""
         return np.add(x, y if alpha == 1 else np.multiply(y, alpha))
 
     @staticmethod
-    def add_(x: Any, y: Any, alpha: Any = 1) -> None:
+    def add_(x: Array, y: Array, alpha: float = 1) -> None:
         """Add ``alpha * y`` to ``x``."""
         if alpha == 1:
             np.add(x, y, x)
@@ -57,68 +63,68 @@ class Arrays:
             np.add(x, np.multiply(y, alpha), x)
 
     @staticmethod
-    def sub(x: Any, y: Any) -> Any:
+    def sub(x: Array, y: Array) -> Any:
         """Return ``x - y``."""
         return np.subtract(x, y)
 
     @staticmethod
-    def mul(x: Any, y: Any) -> Any:
+    def mul(x: Array, y: Array | float) -> Any:
         """Return ``x * y``; ``x`` is a temporary value, which may be overwritten."""
         return np.multiply(x, y, x)
 
     @staticmethod
-    def mul_(x: Any, y: Any) -> None:
+    def mul_(x: Array, y: Array | float) -> None:
         """Multiply ``x`` by ``y``."""
         np.multiply(x, y, x)
 
     @staticmethod
-    def square(x: Any) -> Any:
+    def square(x: Array) -> Any:
         """Return ``x * x``."""
         return np.multiply(x, x)
 
     @staticmethod
-    def product(x: Any, y: Any) -> Any:
+    def product(x: Array, y: Array) -> Any:
         """Return ``x * y``."""
         return np.multiply(x, y)
 
     @staticmethod
-    def div(x: Any, y: Any) -> Any:
+    def div(x: Array, y: Array | float) -> Any:
         """Return ``x / y``."""
         return np.divide(x, y)
 
     @staticmethod
-    def over(number: Any, x: Any) -> Any:
+    def over(number: float, x: Array) -> Any:
         """Return ``number / x`` as PyTorch does, by the reciprocal of the temporary ``x``."""
         np.reciprocal(x, x)
         return np.multiply(x, number, x)
 
     @staticmethod
-    def shift(x: Any, number: Any) -> Any:
+    def shift(x: Array, number: float) -> Any:
         """Return ``x + number``; ``x`` is a temporary value, which may be overwritten."""
         return np.add(x, number, x)
 
     @staticmethod
-    def plus(x: Any, number: Any) -> Any:
+    def plus(x: Array, number: float) -> Any:
         """Return ``x + number``."""
         return np.add(x, number)
 
     @staticmethod
-    def sqrt(x: Any) -> Any:
+    def sqrt(x: Array) -> Any:
         """Return the square root."""
         return np.sqrt(x)
 
     @staticmethod
-    def abs(x: Any) -> Any:
+    def abs(x: Array) -> Any:
         """Return the absolute value."""
         return np.abs(x)
 
     @staticmethod
-    def sign(x: Any) -> Any:
+    def sign(x: Array) -> Any:
         """Return the sign."""
         return np.sign(x)
 
     @staticmethod
-    def lerp(x: Any, y: Any, weight: Any) -> Any:
+    def lerp(x: Array, y: Array, weight: float) -> Any:
         """Return the value between ``x`` and ``y``, from the nearer end."""
         made = np.subtract(y, x)
         if abs(weight) < 0.5:
@@ -129,7 +135,7 @@ class Arrays:
         return np.subtract(y, made, made)
 
     @staticmethod
-    def lerp_(x: Any, y: Any, weight: Any) -> None:
+    def lerp_(x: Array, y: Array, weight: float) -> None:
         """Move ``x`` towards ``y``; see `lerp`."""
         if abs(weight) < 0.5:
             made = np.subtract(y, x)
@@ -139,7 +145,7 @@ class Arrays:
             np.copyto(x, Arrays.lerp(x, y, weight))
 
     @staticmethod
-    def addcmul_(x: Any, a: Any, b: Any, value: Any = 1) -> None:
+    def addcmul_(x: Array, a: Array, b: Array, value: float = 1) -> None:
         """Add ``value * a * b`` to ``x``."""
         if value == 1:
             np.add(x, np.multiply(a, b), x)
@@ -151,7 +157,7 @@ class Arrays:
             np.add(x, made, x)
 
     @staticmethod
-    def addcdiv_(x: Any, a: Any, b: Any, value: Any = 1) -> None:
+    def addcdiv_(x: Array, a: Array, b: Array, value: float = 1) -> None:
         """Add ``value * a / b`` to ``x``."""
         if value == 1:
             made = np.divide(a, b)
@@ -161,17 +167,17 @@ class Arrays:
         np.add(x, made, x)
 
     @staticmethod
-    def maximum_(x: Any, y: Any) -> None:
+    def maximum_(x: Array, y: Array) -> None:
         """Overwrite ``x`` with the maximum of both."""
         np.maximum(x, y, out=x)
 
     @staticmethod
-    def clamp_(x: Any, low: Any, high: Any) -> None:
+    def clamp_(x: Array, low: float, high: float) -> None:
         """Limit ``x`` to an interval."""
         np.clip(x, low, high, out=x)
 
     @staticmethod
-    def by_sign(x: Any, positive: float, negative: float) -> Any:
+    def by_sign(x: Array, positive: float, negative: float) -> Any:
         """Return ``positive``, ``negative`` or 1 by the sign of ``x``; nan stays nan."""
         made = np.sign(x)
         up, down, zero = made > 0, made < 0, made == 0
@@ -179,40 +185,40 @@ class Arrays:
         return made
 
     @staticmethod
-    def zeroed(x: Any, where: Any, number: float) -> Any:
+    def zeroed(x: Array, where: Array, number: float) -> Any:
         """Return ``x``, with 0 where ``where`` equals a number."""
         made = x.copy()
         made[where == where.dtype.type(number)] = 0
         return made
 
     @staticmethod
-    def norms(x: Any, axis: int) -> Any:
+    def norms(x: Array, axis: int) -> Any:
         """Return the 2-norms along an axis, which stays with size 1."""
         return np.sqrt(np.add.reduce(np.multiply(x, x), axis, keepdims=True))
 
     @staticmethod
-    def norm(x: Any) -> float:
+    def norm(x: Array) -> float:
         """Return the 2-norm of all elements, as a number."""
         flat = x.reshape(-1)
         return float(np.sqrt(np.dot(flat, flat)))
 
     @staticmethod
-    def mean(x: Any, axis: int) -> Any:
+    def mean(x: Array, axis: int) -> Any:
         """Return the means along an axis, which stays with size 1."""
         return np.mean(x, axis, keepdims=True)
 
     @staticmethod
-    def matmul(x: Any, y: Any) -> Any:
+    def matmul(x: Array, y: Array) -> Any:
         """Return the matrix product."""
         return np.matmul(x, y)
 
     @staticmethod
-    def at_least(x: Any, low: float) -> Any:
+    def at_least(x: Array, low: float) -> Any:
         """Return ``max(x, low)``."""
         return np.maximum(x, x.dtype.type(low))
 
     @staticmethod
-    def rsqrt(x: Any) -> Any:
+    def rsqrt(x: Array) -> Any:
         """Return ``1 / sqrt(x)``."""
         made = np.sqrt(x)
         return np.divide(1, made, made)
@@ -222,122 +228,122 @@ class Tensors:
     """The arithmetic of `Arrays` on tensors, by the operations that PyTorch's optimizers use."""
 
     @staticmethod
-    def neg(x: Any) -> Any:
+    def neg(x: Tensor) -> Any:
         """Return ``-x``."""
         return x.neg()
 
     @staticmethod
-    def detach(x: Any) -> Any:
+    def detach(x: Tensor) -> Any:
         """Return ``x`` without history."""
         return x.detach()
 
     @staticmethod
-    def copy_(x: Any, y: Any) -> None:
+    def copy_(x: Tensor, y: Tensor) -> None:
         """Overwrite ``x`` with ``y``."""
         x.copy_(y)
 
     @staticmethod
-    def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+    def add(x: Tensor, y: Tensor, alpha: float = 1) -> Any:
         """Return ``x + alpha * y``."""
         return x.add(y, alpha=alpha)
 
     @staticmethod
-    def add_(x: Any, y: Any, alpha: Any = 1) -> None:
+    def add_(x: Tensor, y: Tensor, alpha: float = 1) -> None:
         """Add ``alpha * y`` to ``x``."""
         x.add_(y, alpha=alpha)
 
     @staticmethod
-    def sub(x: Any, y: Any) -> Any:
+    def sub(x: Tensor, y: Tensor) -> Any:
         """Return ``x - y``."""
         return x.sub(y)
 
     @staticmethod
-    def mul(x: Any, y: Any) -> Any:
+    def mul(x: Tensor, y: Tensor | float) -> Any:
         """Return ``x * y``."""
         return x.mul(y)
 
     @staticmethod
-    def mul_(x: Any, y: Any) -> None:
+    def mul_(x: Tensor, y: Tensor | float) -> None:
         """Multiply ``x`` by ``y``."""
         x.mul_(y)
 
     @staticmethod
-    def square(x: Any) -> Any:
+    def square(x: Tensor) -> Any:
         """Return ``x * x``."""
         return x * x
 
     @staticmethod
-    def product(x: Any, y: Any) -> Any:
+    def product(x: Tensor, y: Tensor) -> Any:
         """Return ``x * y``."""
         return x.mul(y)
 
     @staticmethod
-    def div(x: Any, y: Any) -> Any:
+    def div(x: Tensor, y: Tensor | float) -> Any:
         """Return ``x / y``."""
         return x.div(y)
 
     @staticmethod
-    def over(number: Any, x: Any) -> Any:
+    def over(number: float, x: Tensor) -> Any:
         """Return ``number / x``."""
         return number / x
 
     @staticmethod
-    def shift(x: Any, number: Any) -> Any:
+    def shift(x: Tensor, number: float) -> Any:
         """Return ``x + number``; ``x`` is a temporary value, which is overwritten."""
         return x.add_(number)
 
     @staticmethod
-    def plus(x: Any, number: Any) -> Any:
+    def plus(x: Tensor, number: float) -> Any:
         """Return ``x + number``."""
         return x.add(number)
 
     @staticmethod
-    def sqrt(x: Any) -> Any:
+    def sqrt(x: Tensor) -> Any:
         """Return the square root."""
         return x.sqrt()
 
     @staticmethod
-    def abs(x: Any) -> Any:
+    def abs(x: Tensor) -> Any:
         """Return the absolute value."""
         return x.abs()
 
     @staticmethod
-    def sign(x: Any) -> Any:
+    def sign(x: Tensor) -> Any:
         """Return the sign."""
         return x.sign()
 
     @staticmethod
-    def lerp(x: Any, y: Any, weight: Any) -> Any:
+    def lerp(x: Tensor, y: Tensor, weight: float) -> Any:
         """Return the value between ``x`` and ``y``."""
         return x.lerp(y, weight)
 
     @staticmethod
-    def lerp_(x: Any, y: Any, weight: Any) -> None:
+    def lerp_(x: Tensor, y: Tensor, weight: float) -> None:
         """Move ``x`` towards ``y``."""
         x.lerp_(y, weight)
 
     @staticmethod
-    def addcmul_(x: Any, a: Any, b: Any, value: Any = 1) -> None:
+    def addcmul_(x: Tensor, a: Tensor, b: Tensor, value: float = 1) -> None:
         """Add ``value * a * b`` to ``x``."""
         x.addcmul_(a, b, value=value)
 
     @staticmethod
-    def addcdiv_(x: Any, a: Any, b: Any, value: Any = 1) -> None:
+    def addcdiv_(x: Tensor, a: Tensor, b: Tensor, value: float = 1) -> None:
         """Add ``value * a / b`` to ``x``."""
         x.addcdiv_(a, b, value=value)
 
     @staticmethod
-    def maximum_(x: Any, y: Any) -> None:
+    def maximum_(x: Tensor, y: Tensor) -> None:
         """Overwrite ``x`` with the maximum of both."""
         x.copy_(torch.maximum(x, y))
 
     @staticmethod
-    def clamp_(x: Any, low: Any, high: Any) -> None:
+    def clamp_(x: Tensor, low: float, high: float) -> None:
         """Limit ``x`` to an interval."""
         x.clamp_(low, high)
 
     @staticmethod
-    def by_sign(x: Any, positive: float, negative: float) -> Any:
+    def by_sign(x: Tensor, positive: float, negative: float) -> Any:
         """Return ``positive``, ``negative`` or 1 by the sign of ``x``; nan stays nan."""
         made = x.sign()
         made = torch.where(made > 0, positive, made)
@@ -345,37 +351,37 @@ class Tensors:
         return torch.where(made == 0, 1.0, made)
 
     @staticmethod
-    def zeroed(x: Any, where: Any, number: float) -> Any:
+    def zeroed(x: Tensor, where: Tensor, number: float) -> Any:
         """Return ``x``, with 0 where ``where`` equals a number."""
         return torch.where(where == number, 0.0, x)
 
     @staticmethod
-    def norms(x: Any, axis: int) -> Any:
+    def norms(x: Tensor, axis: int) -> Any:
         """Return the 2-norms along an axis, which stays with size 1."""
         return x.norm(2, axis, keepdim=True)
 
     @staticmethod
-    def norm(x: Any) -> Any:
+    def norm(x: Tensor) -> Any:
         """Return the 2-norm of all elements, as a number."""
         return x.norm(2).item()
 
     @staticmethod
-    def mean(x: Any, axis: int) -> Any:
+    def mean(x: Tensor, axis: int) -> Any:
         """Return the means along an axis, which stays with size 1."""
         return x.mean(axis, keepdim=True)
 
     @staticmethod
-    def matmul(x: Any, y: Any) -> Any:
+    def matmul(x: Tensor, y: Tensor) -> Any:
         """Return the matrix product."""
         return x @ y
 
     @staticmethod
-    def at_least(x: Any, low: float) -> Any:
+    def at_least(x: Tensor, low: float) -> Any:
         """Return ``max(x, low)``."""
         return x.clamp(min=low)
 
     @staticmethod
-    def rsqrt(x: Any) -> Any:
+    def rsqrt(x: Tensor) -> Any:
         """Return ``1 / sqrt(x)``."""
         return x.rsqrt()
 
@@ -388,12 +394,12 @@ class Differentiable(Tensors):
     """
 
     @staticmethod
-    def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+    def add(x: Tensor, y: Tensor, alpha: float | Tensor = 1) -> Any:
         """Return ``x + alpha * y``."""
         return x + y.clone() * alpha if isinstance(alpha, Tensor) else x.add(y, alpha=alpha)
 
     @staticmethod
-    def add_(x: Any, y: Any, alpha: Any = 1) -> None:
+    def add_(x: Tensor, y: Tensor, alpha: float | Tensor = 1) -> None:
         """Add ``alpha * y`` to ``x``."""
         if isinstance(alpha, Tensor):
             x.add_(y.clone() * alpha)
@@ -401,38 +407,38 @@ class Differentiable(Tensors):
             x.add_(y, alpha=alpha)
 
     @staticmethod
-    def mul(x: Any, y: Any) -> Any:
+    def mul(x: Tensor, y: Tensor | float) -> Any:
         """Return ``x * y``."""
         return x * (y.clone() if isinstance(y, Tensor) else y)
 
     @staticmethod
-    def mul_(x: Any, y: Any) -> None:
+    def mul_(x: Tensor, y: Tensor | float) -> None:
         """Multiply ``x`` by ``y``."""
         x.mul_(y.clone() if isinstance(y, Tensor) else y)
 
     @staticmethod
-    def shift(x: Any, number: Any) -> Any:
+    def shift(x: Tensor, number: float | Tensor) -> Any:
         """Return ``x + number``."""
         return x.add(number)
 
     @staticmethod
-    def square(x: Any) -> Any:
+    def square(x: Tensor) -> Any:
         """Return ``x * x``."""
         copy = x.clone()
         return copy * copy
 
     @staticmethod
-    def abs(x: Any) -> Any:
+    def abs(x: Tensor) -> Any:
         """Return the absolute value."""
         return x.clone().abs()
 
     @staticmethod
-    def sqrt(x: Any) -> Any:
+    def sqrt(x: Tensor) -> Any:
         """Return the square root."""
         return x.clone().sqrt()
 
     @staticmethod
-    def lerp_(x: Any, y: Any, weight: Any) -> None:
+    def lerp_(x: Tensor, y: Tensor, weight: float | Tensor) -> None:
         """Move ``x`` towards ``y``."""
         if isinstance(weight, Tensor):
             x.copy_(x + (y - x) * weight)
@@ -440,21 +446,21 @@ class Differentiable(Tensors):
             x.lerp_(y, weight)
 
     @staticmethod
-    def addcmul_(x: Any, a: Any, b: Any, value: Any = 1) -> None:
+    def addcmul_(x: Tensor, a: Tensor, b: Tensor, value: float | Tensor = 1) -> None:
         """Add ``value * a * b`` to ``x``."""
         x.add_(a.clone() * b.clone() * value)
 
     @staticmethod
-    def addcdiv_(x: Any, a: Any, b: Any, value: Any = 1) -> None:
+    def addcdiv_(x: Tensor, a: Tensor, b: Tensor, value: float | Tensor = 1) -> None:
         """Add ``value * a / b`` to ``x``."""
         x.add_(a.clone() / b.clone() * value)
 
     @staticmethod
-    def maximum_(x: Any, y: Any) -> None:
+    def maximum_(x: Tensor, y: Tensor) -> None:
         """Overwrite ``x`` with the maximum of both."""
         x.copy_(torch.maximum(x.clone(), y.clone()))
 
     @staticmethod
-    def product(x: Any, y: Any) -> Any:
+    def product(x: Tensor, y: Tensor) -> Any:
         """Return ``x * y``."""
         return x.clone() * y.clone()

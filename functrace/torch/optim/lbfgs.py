@@ -23,6 +23,7 @@ from functrace.torch.optim.optimizer import (
 )
 from functrace.torch.optim.stepping import hyper
 from functrace.torch.tensors.tensor import Tensor, wrap
+from functrace.typing import Array
 
 __all__ = ["LBFGS"]
 
@@ -109,7 +110,7 @@ class LBFGS(Optimizer):
             parts.append(flat)
         return np.concatenate(parts)
 
-    def _add_grad(self, length: Any, direction: Any) -> None:
+    def _add_grad(self, length: float, direction: Array) -> None:
         """Move the parameters along a direction."""
         begin = 0
         for p in self._params:
@@ -185,7 +186,9 @@ class LBFGS(Optimizer):
                     raise RuntimeError(errors.LBFGS_SEARCH)
                 begin = self._clone_param()
 
-                def probe(length: Any, direction: Any = direction, begin: Any = begin) -> Probe:
+                def probe(
+                    length: float, direction: Array = direction, begin: list[Tensor] = begin
+                ) -> Probe:
                     self._add_grad(length, direction)
                     found = evaluate()
                     grad = self._gather_flat_grad()
@@ -219,7 +222,7 @@ class LBFGS(Optimizer):
                 return
 
 
-def number_of(loss: Any) -> float:
+def number_of(loss: Tensor | float) -> float:
     """Return a loss as a number."""
     return loss.item() if isinstance(loss, Tensor) else float(loss)
 
@@ -257,7 +260,7 @@ class History:
         state["prev_flat_grad"] = _tensor(self.grad)
         state["prev_loss"] = self.loss
 
-    def next_direction(self, grad: Any, is_first: bool) -> Any:
+    def next_direction(self, grad: Array, is_first: bool) -> Any:
         """Return the direction at a gradient, and keep the difference to the one before."""
         if is_first:
             self.grads, self.moves, self.inverses, self.scale = [], [], [], 1
@@ -268,7 +271,7 @@ class History:
         self.grad = grad.copy()
         return self.direction
 
-    def _add(self, change: Any, move: Any) -> None:
+    def _add(self, change: Array, move: Array) -> None:
         curvature = change.dot(move)
         if not curvature > 1e-10:
             return
@@ -279,7 +282,7 @@ class History:
         self.inverses.append(1.0 / curvature)
         self.scale = curvature / change.dot(change)
 
-    def _product(self, vector: Any) -> Any:
+    def _product(self, vector: Array) -> Any:
         """Multiply a vector by the approximate inverse Hessian: the two-loop recursion."""
         factors = self.factors
         for k in reversed(range(len(self.grads))):
@@ -292,13 +295,13 @@ class History:
         return vector
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> Any:
     if not isinstance(value, Tensor):
         return value
     return value._array if value.ndim else value._array[()]
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> Any:
     return wrap(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
@@ -322,7 +325,7 @@ class Probe:
     slope: Any
 
 
-def minimum_between(a: Probe, b: Probe, low: Any = None, high: Any = None) -> Any:
+def minimum_between(a: Probe, b: Probe, low: float | None = None, high: float | None = None) -> Any:
     """Return the length at which the cubic through two points is smallest, within bounds.
 
     Args:
@@ -331,8 +334,8 @@ def minimum_between(a: Probe, b: Probe, low: Any = None, high: Any = None) -> An
         low: smallest length; by default, that of the nearer point.
         high: largest length; by default, that of the farther point.
     """
-    if low is None:
-        low, high = (a.length, b.length) if a.length <= b.length else (b.length, a.length)
+    if low is None or high is None:
+        low, high = min(a.length, b.length), max(a.length, b.length)
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.length - b.length)
     square = bend**2 - a.slope * b.slope
     if not square >= 0:

@@ -5,7 +5,7 @@ Layer: 9.
 
 from functrace.torch.optim.errors import EPOCH as EPOCH_DEPRECATION_WARNING
 from functrace.torch.optim.optimizer import Optimizer
-from functrace.torch.optim.schedules.base import LRScheduler, _LRScheduler
+from functrace.torch.optim.schedules.base import LRScheduler, _enable_get_lr_call, _LRScheduler
 from functrace.torch.optim.schedules.base import for_groups as _format_param
 from functrace.torch.optim.schedules.base import settings_of as _param_groups_val_list
 from functrace.torch.optim.schedules.base import update_setting as _update_param_group_val
@@ -48,6 +48,7 @@ __all__ = [
     "SequentialLR",
     "StepLR",
     "_LRScheduler",
+    "_enable_get_lr_call",
     "_format_param",
     "_param_groups_val_list",
     "_update_param_group_val",

@@ -9,7 +9,7 @@ import copy
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
@@ -141,7 +141,7 @@ def loss_of(closure: Closure) -> Any:
         restore(before)
 
 
-def _get_value(x: Any) -> Any:
+def _get_value(x: object) -> Any:
     """Return a tensor's one element as a number; numbers are returned as they are."""
     return x.item() if isinstance(x, Tensor) else x
 
@@ -151,7 +151,7 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> Dtype:
     return float64 if get_default_dtype() is float64 and not is_fused else float32
 
 
-def _to_scalar(x: Any) -> Any:
+def _to_scalar(x: object) -> Any:
     """Return a tensor with one element as a 0-d one; anything else is returned as it is."""
     return x.squeeze() if isinstance(x, Tensor) and x.dim() else x
 
@@ -164,13 +164,13 @@ def _view_as_real(params: list[Tensor], *others: list[Tensor]) -> None:
                 several[k] = torch.view_as_real(several[k])
 
 
-def check_tensor_lr(lr: Any) -> None:
+def check_tensor_lr(lr: object) -> None:
     """Refuse a learning rate with more than one element."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(errors.LR_ELEMENTS)
 
 
-def check_at_least_zero(label: str, value: Any) -> None:
+def check_at_least_zero(label: str, value: float | Tensor) -> None:
     """Refuse a negative setting.
 
     Args:
@@ -181,7 +181,7 @@ def check_at_least_zero(label: str, value: Any) -> None:
         raise ValueError(f"{label}: {value}")
 
 
-def check_betas(betas: Any) -> None:
+def check_betas(betas: Sequence[float | Tensor]) -> None:
     """Refuse decay rates outside of [0, 1)."""
     for k in range(2):
         if not 0.0 <= betas[k] < 1.0:
@@ -621,7 +621,7 @@ def _default_to_fused_or_foreach(
     return False, False
 
 
-def _stack_if_compiling(x: Any) -> Any:
+def _stack_if_compiling(x: object) -> Any:
     """Return the value: nothing is compiled."""
     return x
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import (
     ParamsT,
     check_at_least_zero,
@@ -142,7 +143,12 @@ class RAdam(PerParameter):
         )
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         lr, weight, correction1, beta2, root, rectified, eps, weight_decay, shrink, up = numbers
         mean, square = buffers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import (
     ParamsT,
     check_at_least_zero,
@@ -104,7 +105,12 @@ class Rprop(PerParameter):
         return *group["etas"], *group["step_sizes"], group["maximize"]
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         shrink, grow, smallest, largest, maximize = numbers
         before, size = buffers

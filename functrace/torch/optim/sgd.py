@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from functrace.torch.optim import errors
+from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import ParamsT, check_tensor_lr
 from functrace.torch.optim.stepping import PerParameter, hyper, plain, zeros_like
 from functrace.torch.tensors.tensor import Tensor
@@ -117,7 +118,12 @@ class SGD(PerParameter):
         return [state["momentum_buffer"]]
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         lr, momentum, dampening, weight_decay, nesterov, maximize, first = numbers
         if maximize:

@@ -24,7 +24,13 @@ from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.overrides import has_overrides
 from functrace.torch.dispatch.quiet import run_quietly
 from functrace.torch.optim import errors
-from functrace.torch.optim.arithmetic import Arrays, Differentiable, Tensors
+from functrace.torch.optim.arithmetic import (
+    Arithmetic,
+    Arrays,
+    Differentiable,
+    Operand,
+    Tensors,
+)
 from functrace.torch.optim.optimizer import (
     Closure,
     Optimizer,
@@ -90,7 +96,7 @@ def count_writes(tensor: Tensor, times: int = 1) -> None:
     counter[0] += times
 
 
-def overwrite_number(tensor: Tensor, value: Any) -> None:
+def overwrite_number(tensor: Tensor, value: object) -> None:
     """Overwrite a 0-d tensor of the state by a number; a Python number has the default dtype."""
     if type(value) in (float, int):
         value = default_float().type(value)
@@ -113,7 +119,7 @@ def advance(step: Tensor) -> float:
     return step.item()
 
 
-def hyper(value: Any, differentiable: bool) -> Any:
+def hyper(value: object, differentiable: bool) -> Any:
     """Return a setting for arithmetic: a number; a tensor only if gradients may flow through it.
 
     A tensor's number keeps the tensor's precision, as a NumPy scalar.
@@ -126,7 +132,7 @@ def hyper(value: Any, differentiable: bool) -> Any:
     return array.reshape(())[()] if type(array) is np.ndarray else value.squeeze()
 
 
-def plain_setting(name: str, value: Any) -> Any:
+def plain_setting(name: str, value: object) -> Any:
     """Return a tensor or NumPy scalar among settings as a number; not the learning rate, whose
     precision counts.
     """
@@ -135,7 +141,7 @@ def plain_setting(name: str, value: Any) -> Any:
     return value.item()
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a NumPy scalar as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -177,7 +183,12 @@ class PerParameter(Optimizer):
         raise NotImplementedError
 
     def _update(
-        self, f: Any, numbers: tuple[Any, ...], param: Any, grad: Any, *buffers: Any
+        self,
+        f: Arithmetic,
+        numbers: tuple[Any, ...],
+        param: Operand,
+        grad: Operand,
+        *buffers: Operand,
     ) -> None:
         """Overwrite a parameter and its buffers: the formula.
 
@@ -280,10 +291,10 @@ def zeros_like(p: Tensor) -> Tensor:
     return torch.zeros_like(p)
 
 
-def complex_filled(p: Tensor, value: Any) -> Tensor:
+def complex_filled(p: Tensor, value: object) -> Tensor:
     """Return a tensor like a parameter, filled with a number; a complex one in both parts."""
-    value = plain(hyper(value, False))
-    return torch.full_like(p, complex(value, value) if p.is_complex() else value)
+    number: Any = plain(hyper(value, False))
+    return torch.full_like(p, complex(number, number) if p.is_complex() else number)
 
 
 def step_count(group: dict[str, Any]) -> Tensor:

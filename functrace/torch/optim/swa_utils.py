@@ -64,7 +64,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(averages: PARAM_LIST, params: PARAM_LIST, count: Any) -> None:
+    def ema_update(averages: PARAM_LIST, params: PARAM_LIST, count: Tensor | int) -> None:
         for average, p in zip(averages, params, strict=True):
             if _has_fractions(average):
                 average.lerp_(p, 1 - decay)
@@ -86,7 +86,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
     """
 
     @no_grad()
-    def swa_update(averages: PARAM_LIST, params: PARAM_LIST, count: Any) -> None:
+    def swa_update(averages: PARAM_LIST, params: PARAM_LIST, count: Tensor | int) -> None:
         for average, p in zip(averages, params, strict=True):
             if _has_fractions(average):
                 average.lerp_(p, float(1 / (count + 1)))
@@ -115,7 +115,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(average: Tensor, p: Tensor, count: Any) -> Tensor:
+    def ema_update(average: Tensor, p: Tensor, count: Tensor | int) -> Tensor:
         return decay * average + (1 - decay) * p
 
     return ema_update
@@ -131,7 +131,7 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
     """
 
     @no_grad()
-    def swa_update(average: Tensor, p: Tensor, count: Any) -> Tensor:
+    def swa_update(average: Tensor, p: Tensor, count: Tensor | int) -> Tensor:
         return average + (p - average) / (count + 1)
 
     return swa_update
@@ -314,7 +314,7 @@ class SWALR(LRScheduler):
         self.anneal_func = self._cosine_anneal if is_cosine else self._linear_anneal
 
     @staticmethod
-    def _get_initial_lr(lr: Any, swa_lr: Any, alpha: float) -> Any:
+    def _get_initial_lr(lr: float | Tensor, swa_lr: float | Tensor, alpha: float) -> Any:
         """Return the learning rate from which the present one has moved."""
         return swa_lr if alpha == 1 else (lr - alpha * swa_lr) / (1 - alpha)
 

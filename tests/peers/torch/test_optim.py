@@ -535,7 +535,8 @@ def attempts(library: ModuleType) -> list[Any]:
         optimizer.register_load_state_dict_post_hook(lambda o: log.append("loaded"))
         optimizer.step()
         optimizer.step(closure=lambda: log.append(library.is_grad_enabled()))
-        last.remove(), first.remove(), after.remove()
+        for handle in (last, first, after):
+            handle.remove()
         optimizer.step()
         optimizer.load_state_dict(optimizer.state_dict())
         return [str(line) if not isinstance(line, tuple) else line[:2] for line in log]

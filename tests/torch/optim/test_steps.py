@@ -1,4 +1,4 @@
-"""Steps of optimizers: known answers, gradients through them, and their effects on tensors."""
+"""Steps of optimizers: known results, gradients through them, and their effects on tensors."""
 
 from __future__ import annotations
 

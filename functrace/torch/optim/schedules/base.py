@@ -22,12 +22,12 @@ Rates: TypeAlias = "list[Any]"
 Lambdas: TypeAlias = "Callable[[int], float] | list[Callable[[int], float]]"
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """Return a copy of a tensor; a number as it is."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def for_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+def for_groups(name: str, optimizer: Optimizer, value: object) -> list[Any]:
     """Return one setting for each group, from one for all or a list.
 
     Raises:
@@ -46,7 +46,7 @@ def settings_of(optimizer: Optimizer, key: str) -> list[Any]:
     return [copied(group[key]) for group in optimizer.param_groups]
 
 
-def update_setting(group: dict[str, Any], key: str, value: Any) -> None:
+def update_setting(group: dict[str, Any], key: str, value: object) -> None:
     """Set a setting of a group; a tensor is overwritten."""
     if isinstance(group[key], Tensor):
         group[key].fill_(_to_scalar(value))
@@ -60,9 +60,19 @@ def check_optimizer(optimizer: object) -> None:
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
-def own_state(function: Any) -> dict[str, Any] | None:
+def own_state(function: object) -> dict[str, Any] | None:
     """Return the attributes of a callable object; None for a function."""
     return None if isinstance(function, types.FunctionType) else vars(function).copy()
+
+
+@contextmanager
+def _enable_get_lr_call(scheduler: LRScheduler) -> Iterator[None]:
+    """Allow calls of ``get_lr`` without a warning."""
+    scheduler._get_lr_called_within_step = True
+    try:
+        yield
+    finally:
+        scheduler._get_lr_called_within_step = False
 
 
 class LRScheduler:
@@ -157,7 +167,7 @@ class LRScheduler:
         """Set the learning rates of the next step, or of a given one, in closed form if there is
         one.
         """
-        with self._computing():
+        with _enable_get_lr_call(self):
             if epoch is None:
                 self.last_epoch += 1
                 rates = self.get_lr()
@@ -172,15 +182,6 @@ class LRScheduler:
             update_setting(group, "lr", rate)
         self._last_lr = settings_of(self.optimizer, "lr")
 
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
-        """Allow calls of `get_lr` without a warning."""
-        self._get_lr_called_within_step = True
-        try:
-            yield
-        finally:
-            self._get_lr_called_within_step = False
-
     def _warn_outside_step(self) -> None:
         """Warn that `get_lr` computes new rates, if it is not `step` that calls it."""
         if not self._get_lr_called_within_step:
@@ -190,7 +191,7 @@ class LRScheduler:
         """Return the learning rates as they are."""
         return settings_of(self.optimizer, "lr")
 
-    def _scaled(self, factor: Any) -> Rates:
+    def _scaled(self, factor: float) -> Rates:
         """Return the learning rates as they are, times a factor."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 

@@ -20,7 +20,7 @@ class _Combined(LRScheduler):
 
     _schedulers: Sequence[Any]
 
-    def _check(self, schedulers: Sequence[Any], optimizer: Any) -> None:
+    def _check(self, schedulers: Sequence[Any], optimizer: Optimizer) -> None:
         """Refuse what is no scheduler of this optimizer."""
         kind = type(self).__name__
         for k, scheduler in enumerate(schedulers):

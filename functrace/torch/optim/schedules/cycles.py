@@ -15,14 +15,16 @@ from functrace.torch.optim.optimizer import Optimizer
 from functrace.torch.optim.schedules.base import (
     LRScheduler,
     Rates,
+    _enable_get_lr_call,
     check_optimizer,
     for_groups,
     own_state,
     update_setting,
 )
+from functrace.torch.tensors.tensor import Tensor
 
 
-def set_momentum(group: dict[str, Any], momentum: Any, *, is_beta: bool) -> None:
+def set_momentum(group: dict[str, Any], momentum: float | Tensor, *, is_beta: bool) -> None:
     """Set the momentum of a group: Adam's is the first of its betas."""
     if is_beta:
         group["betas"] = (momentum, *group["betas"][1:])
@@ -275,7 +277,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             begin = self.T_0 * (self.T_mult**passed - 1) / (self.T_mult - 1)
             self.T_cur, self.T_i = epoch - begin, self.T_0 * self.T_mult**passed
         self.last_epoch = math.floor(epoch)
-        with self._computing():
+        with _enable_get_lr_call(self):
             rates = self.get_lr()
         self._set_rates(rates)
 
@@ -368,18 +370,18 @@ class OneCycleLR(LRScheduler):
                     group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
 
-    def _anneal_func(self, start: Any, end: Any, part: float) -> Any:
+    def _anneal_func(self, start: float | Tensor, end: float | Tensor, part: float) -> Any:
         if self._anneal_func_type == "cos":
             return self._annealing_cos(start, end, part)
         return self._annealing_linear(start, end, part)
 
     @staticmethod
-    def _annealing_cos(start: Any, end: Any, part: float) -> Any:
+    def _annealing_cos(start: float | Tensor, end: float | Tensor, part: float) -> Any:
         """Return the value on half a cosine from ``start`` to ``end``."""
         return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
 
     @staticmethod
-    def _annealing_linear(start: Any, end: Any, part: float) -> Any:
+    def _annealing_linear(start: float | Tensor, end: float | Tensor, part: float) -> Any:
         """Return the value on a line from ``start`` to ``end``."""
         return (end - start) * part + start
 
@@ -416,7 +418,7 @@ class OneCycleLR(LRScheduler):
         return rates
 
 
-def _check_count(name: str, value: Any) -> None:
+def _check_count(name: str, value: int) -> None:
     if value <= 0 or not isinstance(value, int):
         raise ValueError(f"Expected positive integer {name}, but got {value}")
 
