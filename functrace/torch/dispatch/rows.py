@@ -28,6 +28,8 @@ Layer: 9.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
@@ -141,6 +143,8 @@ class FunctionSpec:
             if self.out and not _WITH_OUT.isdisjoint(self.forms)
             else self.function
         )
+        function = with_other_names(function)
+        method = with_other_names(self.method) if self.method else with_other_names(self.function)
         for form in self.forms:
             for name in (self.name, *self.aliases):
                 if form in _WITH_OUT:
@@ -148,7 +152,7 @@ class FunctionSpec:
                 elif form in ("in_place", "function_in_place"):
                     yield PLACES[form], f"{name}_", self.in_place
                 elif form == "method":
-                    yield TENSOR, name, self.method or self.function
+                    yield TENSOR, name, method
                 else:
                     yield (
                         PLACES[form],
@@ -335,6 +339,28 @@ def entries(tables: Iterable[FunctionTable]) -> dict[str, dict[str, tuple[Functi
                 raise ValueError(f"{place}.{name} is claimed by two rows")
             found[place][name] = (row, value)
     return found
+
+
+_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names of arguments, which PyTorch accepts as well."""
+
+
+def with_other_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that accepts NumPy's names of its arguments, if it has a dimension."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return function
+    if "dim" not in parameters or "axis" in parameters:
+        return function
+
+    @functools.wraps(function)
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not _OTHER_NAMES.keys().isdisjoint(kwargs):
+            kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return renamed
 
 
 # -- functions of ops ------------------------------------------------------------------------------

@@ -272,11 +272,11 @@ def _check_solve(name: str, A: Operand, B: Operand, left: bool) -> bool:
     kinds = dtype_of(A), dtype_of(B)
     if kinds[0] != kinds[1]:
         raise RuntimeError(algebra.system_dtypes(name, *(DTYPES[k].printed for k in kinds)))
-    b = shape_of(B)
+    b: Any = shape_of(B)
     is_vector = len(b) == 1 or (len(a) - 1 == len(b) and b == a[:-1])
     rows = b[-1] if is_vector or not left else b[-2]
     if rows != a[-1] or (is_vector and not left and a[-1] != 1):
-        shown: Any = (*b, 1) if is_vector else b
+        shown = (*b, 1) if is_vector else b
         raise RuntimeError(algebra.system_shapes(name, a, shown, left=left))
     stack = b[:-1] if is_vector else b[:-2]
     check_broadcast(a[:-2], stack)
@@ -1064,7 +1064,8 @@ def _tolerances(A: Operand, atol: Any, rtol: Any) -> tuple[Any, Any]:
             rtol = np.where(_array_of(atol) > 0, 0.0, default)
         else:
             rtol = 0.0 if has_atol else default
-    return tuple(0.0 if value is None else np.asarray(_array_of(value)) for value in (atol, rtol))
+    low, cut = (0.0 if value is None else np.asarray(_array_of(value)) for value in (atol, rtol))
+    return low, cut
 
 
 @ROWS.function("linalg", out=True, name="pinv")
