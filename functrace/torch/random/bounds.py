@@ -15,13 +15,22 @@ from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.dtypes import DTYPES
 
 
+def float_limits(kind: np.dtype[Any]) -> Any:
+    """Return the limits of a floating dtype, as ``numpy.finfo`` does: those of bfloat16, too."""
+    if kind.kind == "f":
+        return np.finfo(kind)
+    from ml_dtypes import finfo  # the dtype is from there
+
+    return finfo(kind)
+
+
 def digits_of(kind: np.dtype[Any]) -> int:
     """Return how many binary digits integers of a dtype have."""
     if kind.kind == "b":
         return 1
     if kind.kind in "iu":
         return 8 * kind.itemsize - (kind.kind == "i")
-    return np.finfo(kind).nmant + 1
+    return int(float_limits(kind).nmant) + 1
 
 
 def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
@@ -51,8 +60,8 @@ def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
             "check_random_bounds handles only integral, floating-point and boolean types"
         )
     is_floating = kind.kind not in "biu"
-    info: Any = np.finfo(kind) if is_floating else np.iinfo(kind) if kind.kind != "b" else None
-    least, most = (0, 1) if info is None else (int(info.min), int(info.max))
+    info: Any = float_limits(kind) if is_floating else np.iinfo(kind) if kind.kind != "b" else None
+    least, most = (0, 1) if info is None else (int(float(info.min)), int(float(info.max)))
     for bound, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value <= most:
             raise RuntimeError(errors.integer_out_of_bounds(bound, kind))
@@ -78,11 +87,15 @@ def inwards(bound: int, step: int, kind: np.dtype[Any]) -> int:
         step: 1 for a lower bound, -1 for an upper one.
         kind: the dtype.
     """
-    beside = int(kind.type(bound + step))
+    beside = int(float(kind.type(bound + step)))
     if beside < bound if step == 1 else beside >= bound:
         size = max(abs(bound + step).bit_length() - 1, 0)
         return beside + step * (1 << (size - digits_of(kind) + 1))
     return bound
+
+
+def _real(kind: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"f{kind.itemsize // 2}") if kind.kind == "c" else kind
 
 
 def check_uniform(low: float, high: float, kind: np.dtype[Any]) -> None:
@@ -96,7 +109,7 @@ def check_uniform(low: float, high: float, kind: np.dtype[Any]) -> None:
     Raises:
         RuntimeError: if they are in the wrong order, or the dtype does not hold them.
     """
-    most = float(np.finfo(kind).max)
+    most = float(float_limits(_real(kind)).max)
     for bound, value in (("from", low), ("to", high)):
         if not -most <= value <= most:
             raise RuntimeError(errors.integer_out_of_bounds(bound, kind))

@@ -21,7 +21,7 @@ from functrace.torch.functions.factories import (
     in_layout_of,
     shape_from,
 )
-from functrace.torch.random.bounds import integer_bounds
+from functrace.torch.random.bounds import digits_of, integer_bounds
 from functrace.torch.random.generator import engine_of
 from functrace.torch.random.numbers import integers, normals, permutation, placed, uniforms
 from functrace.torch.tensors.dtypes import DTYPES
@@ -163,7 +163,7 @@ def _check_permutation(count: int, kind: np.dtype[Any]) -> None:
         if count and count - 1 > np.iinfo(kind).max:
             raise RuntimeError(f"value cannot be converted to type {kind}_t without overflow")
         return
-    most = 1 << (np.finfo(kind).nmant + 1)
+    most = 1 << digits_of(kind)
     if count > most + 1:
         shown = most + 1 if kind.itemsize == 2 else f"2^{most.bit_length() - 1}+1"
         raise RuntimeError(f"n cannot be greater than {shown} for {DTYPES[kind].printed} type.")

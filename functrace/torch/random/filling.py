@@ -242,7 +242,7 @@ def _span(low: int, high: int | None, kind: np.dtype[Any]) -> tuple[int, int]:
             )
         digits = digits_of(kind)
         greatest = (1 << digits) - (kind.kind in "biu")
-        if kind.kind == "f" and (first := inwards(low, 1, kind)) > greatest:
+        if kind.kind not in "biu" and (first := inwards(low, 1, kind)) > greatest:
             raise RuntimeError(
                 "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted "
                 f"to dtype, but got from={first} > to_inc={greatest}"
