@@ -217,9 +217,8 @@ def plain_ctc_loss(
     states, skips, ends = _alignment(labels.astype(np.int64), lengths, blank, dtype)
     there = (np.arange(shape[0])[:, None] < np.array(inputs)[None, :])[:, :, None]
     constants = tuple([wrap(x) for x in (states, skips, there, ends)])
-    outside = zero_infinity and isinstance(input_lengths, Tensor)
-    losses = apply(CTC, (log_probs, *constants), (bool(zero_infinity) and not outside,))
-    if outside:
+    losses = apply(CTC, (log_probs, *constants), (bool(zero_infinity),))
+    if zero_infinity:
         zeros = wrap(np.zeros((), dtype))
         losses = f.where(eq(losses, math.inf), zeros, losses)
     if reduction == 1:

@@ -237,7 +237,10 @@ PDIST = Op(
     (("self", 0), ("result", -1)),
     keeps=("self", "result"),
     details=lambda specs, params: {"p": params[0]},
-    gradient=recorded_gradient("PdistBackwardBackward0", ("grad", 0), ("self", 1), ("pdist", 2)),
+    gradient=replace(
+        recorded_gradient("PdistBackwardBackward0", ("grad", 0), ("self", 1), ("pdist", 2)),
+        edges=(0, 1, 2),
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -455,14 +456,15 @@ def _op_of_pairs(
     )
 
 
+def _gradient_op(name: str, *names: str) -> Op:
+    """Return the op of a loss's gradient, which depends on input and target."""
+    saves = [(x, k) for k, x in enumerate(("grad_output", "self", "target", *names))]
+    return replace(recorded_gradient(f"{name}BackwardBackward0", *saves), edges=(0, 1, 2))
+
+
 def _pulls(op: Op) -> Op:
     """Add the op of the gradient under ``create_graph``."""
-    op.gradient = recorded_gradient(
-        op.node.replace("Backward0", "BackwardBackward0"),
-        ("grad_output", 0),
-        ("self", 1),
-        ("target", 2),
-    )
+    op.gradient = _gradient_op(op.node.removesuffix("Backward0"))
     return op
 
 
@@ -662,10 +664,7 @@ def _bce_op(weighted: bool) -> Op:
             {"reduction": params[0]} | ({} if weighted else {"weight": None})
         ),
         derived=_bce_derived,
-        gradient=recorded_gradient(
-            "BinaryCrossEntropyBackwardBackward0",
-            ("grad_output", 0), ("self", 1), ("target", 2), ("weight", 3),
-        ),
+        gradient=_gradient_op("BinaryCrossEntropy", "weight"),
     )  # fmt: skip
 
 

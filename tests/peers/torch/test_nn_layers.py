@@ -263,6 +263,8 @@ PLAIN = cases(
     "|torch.margin_ranking_loss(x, y, _t, .1, 1)|torch.cosine_embedding_loss(x, y, _s, .1, 1)"
     "|torch.triplet_margin_loss(x, y, p, 1., 2., 1e-6, False, 1)|F.linear(x[None], y)"
     "|F.mse_loss(x, y, False)|F.mse_loss(x, y, reduce=False)|F.l1_loss(x, y, True, True)"
+    "|F.mse_loss(x.detach(), y)|F.huber_loss(x.detach(), y)|F.smooth_l1_loss(x.detach(), y)"
+    "|F.binary_cross_entropy(_w, p)"
     "|torch._C._nn.linear(x, y)|F.kl_div(x, p, reduction='batchmean')|F.linear(x[0], y, v[:3])"
     "|F.binary_cross_entropy(_w.round().requires_grad_(), p.detach().round())"
 )
@@ -714,7 +716,7 @@ def test_dropout_between_recurrent_layers_draws_the_same_masks() -> None:
 # -- alignments ------------------------------------------------------------------------------------
 
 SPOKEN = {
-    "x": floats(7, 3, 5), "_t": np.array([[1, 2, 2, 0], [3, 3, 1, 4], [4, 1, 2, 3]]), "_f": np.array([1, 2, 2, 3, 1, 4]),
+    "x": floats(7, 3, 5), "_t": np.array([[1, 2, 2, 4], [3, 3, 1, 4], [4, 1, 2, 3]]), "_f": np.array([1, 2, 2, 3, 1, 4]),
     "_s": np.array([7, 5, 7]), "_n": np.array([3, 1, 2]), "_z": np.array([0, 1, 2]),
 }  # fmt: skip
 ALIGNED = cases(
