@@ -198,6 +198,14 @@ class SingleThreadedBLAS:
             self._set(self._before)
             self._before = 1
 
+    def resize(self, count: int) -> None:
+        """Set the number of BLAS's threads outside of this context."""
+        with self._lock.now:
+            if self._count:
+                self._before = count
+            else:
+                self._set(count)
+
     def __enter__(self) -> None:
         with self._lock.now:
             try:

@@ -77,12 +77,18 @@ def flatten_stacks(program: Program) -> Program:
     return _rewritten(program, _is_of_stack, _of_tall)
 
 
-def divide_products(program: Program) -> Program:
+def divide_products(program: Program, *, always: bool = False) -> Program:
     """Divide large products into parts, also in sub-programs.
 
-    Args, cost: see `choose_dot`.
+    Args:
+        program: any program.
+        always: also products of two matrices in a program without other work for threads, which
+            BLAS could divide itself.
+
+    Cost:
+        as `choose_dot`.
     """
-    return _rewritten(program, _IsDivisible(), _in_parts)
+    return _rewritten(program, _IsDivisible(always), _in_parts)
 
 
 def parts_of(rows: int, inner: int, columns: int) -> tuple[bool, int]:
@@ -145,7 +151,8 @@ def _in_parts(program: Program, write: Rewrite, k: int) -> int:
 class _IsDivisible:
     """Predicate: the operation is a product to divide, of two operands of the same float dtype."""
 
-    def __init__(self) -> None:
+    def __init__(self, always: bool) -> None:
+        self._always = always
         self._last: tuple[Program, bool] | None = None
 
     def __call__(self, program: Program, op: Op) -> bool:
@@ -159,6 +166,8 @@ class _IsDivisible:
         (rows, inner), columns = x.shape[-2:], y.shape[-1]
         if y.ndim == 2:
             rows *= math.prod(x.shape[:-2])
+            if self._always:
+                return parts_of(rows, inner, columns)[1] > 1
             return rows * inner * columns >= THREADED and self._divides_other_work(program)
         return (
             math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns

@@ -15,13 +15,14 @@ Layer: 7.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functrace.executor.parallel.threads import THREADS, Take
 from functrace.ops.blas import one_thread
-from functrace.passes.matmul_selection import parts_of
+from functrace.passes.matmul_selection import LEAST, parts_of
 from functrace.typing import Array
 
 IN_TURN = 1 << 20
@@ -65,6 +66,27 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
     if noted:  # NumPy repeats the warning, in the caller's thread and line
         return np.matmul(x, y) if out is None else np.matmul(x, y, out)
     return made
+
+
+def divided(x: Array, y: Array) -> Any:
+    """Return ``np.matmul`` of two arrays; large products on functrace's threads, all others on one.
+
+    BLAS's own threads wait for each other at every product, which takes longer than a small product
+    itself, and much longer on a core that another process uses.
+
+    Args:
+        x, y: arrays with an axis or more.
+    """
+    limit = one_thread()
+    if limit is None:
+        return np.matmul(x, y)
+    if x.ndim > 1 and y.ndim > 1 and x.dtype == y.dtype and x.dtype.char in "fdFD":
+        rows = math.prod(x.shape[:-1]) if y.ndim == 2 else x.shape[-2]
+        is_stack = y.ndim > 2 and x.size * y.shape[-1] >= LEAST
+        if is_stack or parts_of(rows, x.shape[-1], y.shape[-1])[1] > 1:
+            return in_parts(x, y)
+    with limit:
+        return np.matmul(x, y)
 
 
 def multiply(x: Array, y: Array, out: Array) -> None:

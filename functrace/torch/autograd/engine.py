@@ -17,11 +17,13 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, final
 
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
+from functrace.ops.blas import one_thread
 from functrace.torch import errors
 from functrace.torch.autograd.accumulation import ALONE, added, retain
 from functrace.torch.autograd.anomaly_mode import ANOMALY, refuse_nan, report
@@ -363,7 +365,7 @@ def run_here(task: BackwardPass, grads: Sequence[Tensor | None], depth: int) -> 
     if task.create:
         MODES.since = -1
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_thread() or nullcontext():
             task.run(grads)
             if task.callbacks:
                 task.call_back()

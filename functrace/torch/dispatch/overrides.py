@@ -37,6 +37,8 @@ class _OfThread(threading.local):
 STATE = _OfThread()
 _PLAIN: set[type[Any]] = {Tensor, Mirrored, int, float, bool, str, complex, type(None)}
 """Types without overrides, for a fast check."""
+ENTRIES: dict[str, Any] = {}
+"""Rows of each namespace; surface.py fills it."""
 _OWN = (
     "__bool__", "__complex__", "__float__", "__int__", "__len__", "as_subclass", "detach", "dim",
     "element_size", "is_contiguous", "is_floating_point", "item", "numel", "numpy",
@@ -305,8 +307,6 @@ def prepare(kind: type[Any]) -> None:
     if kind.__dict__.get("_is_plain", False) or not has_overrides(kind):
         return
     install()
-    from functrace.torch.dispatch.surface import ENTRIES
-
     for name in (*ENTRIES[TENSOR], *_OWN, *_PROPERTIES):
         plain = vars(Tensor).get(name)
         found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
@@ -332,8 +332,6 @@ def install() -> None:
     if _INSTALLED:
         return
     _INSTALLED = True
-    from functrace.torch.dispatch.surface import ENTRIES
-
     places = [place for place in ENTRIES if place != TENSOR]
     for place in (*places, f"{TORCH}.namespace"):
         module = sys.modules.get(place)

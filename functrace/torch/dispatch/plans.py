@@ -29,6 +29,7 @@ from functrace.ir.program import Program
 from functrace.ir.symbolic_numbers import NeedsConcreteNumber
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.indexing import ARRAY
+from functrace.passes.matmul_selection import divide_products
 from functrace.torch import errors
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
@@ -386,10 +387,11 @@ class OpPlan(CacheEntry):
         """Make a pullback for this plan alone."""
         if self.source is None:
             assert self.derivation.computing is not None
-            runner = Runner(self.derivation.computing)
+            runner = Runner(divide_products(self.derivation.computing, always=True))
         else:
             assert self.source.computing is not None
-            runner = Runner(self.source.computing.fill(self.given), is_flat=True)
+            program = self.source.computing.fill(self.given)
+            runner = Runner(divide_products(program, always=True), is_flat=True)
         made = self._pullback = Pullback(runner, self.derivation)
         self.shares_pullback = False
         return made

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch import random
+from functrace.torch.dispatch import overrides
 from functrace.torch.dispatch.overrides import default, is_installed, overridable, prepare
 from functrace.torch.dispatch.rows import (
     FFT,
@@ -85,6 +86,7 @@ def install() -> None:
     """Set the methods of the class, and the names by which functions are found (and pickled)."""
     for name, (_, method) in ENTRIES[TENSOR].items():
         setattr(Tensor, name, method)
+    overrides.ENTRIES.update(ENTRIES)
     Tensor.__torch_function__ = classmethod(default)
     Tensor._prepare = staticmethod(prepare)
     Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)

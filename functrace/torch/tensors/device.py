@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias, final
 
 from functrace.executor.parallel.threads import THREADS
+from functrace.ops.blas import one_thread
 from functrace.torch import errors
 
 _KINDS = frozenset(errors.DEVICE_KINDS.split(", "))
@@ -96,7 +97,8 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int, /) -> None:
-    """Set the number of threads that compute large arrays; results do not depend on it.
+    """Set the number of threads that compute large arrays, and that NumPy's BLAS uses; results do
+    not depend on it.
 
     Raises:
         RuntimeError: if it is no positive integer.
@@ -106,3 +108,6 @@ def set_num_threads(count: int, /) -> None:
     if count < 1:
         raise RuntimeError(errors.THREAD_COUNT)
     THREADS.resize(count)
+    limit = one_thread()
+    if limit is not None:
+        limit.resize(count)
