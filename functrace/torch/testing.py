@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.torch.random.generator import GENERATOR
+from functrace.torch.random.numbers import integers, uniforms
 from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor, fresh
@@ -300,7 +301,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a random tensor, uniform in an interval; its numbers are not PyTorch's.
+    """Return a random tensor, uniform in an interval.
 
     Args:
         shape: the sizes.
@@ -322,16 +323,15 @@ def make_tensor(
     count = math.prod(sizes)
     least = (0 if kind.kind in "ub" else -9) if low is None else low
     most = {"f": 9, "c": 9, "b": 2}.get(kind.kind, 10) if high is None else high
-    numbers = GENERATOR.engine.doubles(2 * count if kind.kind == "c" else count)
-    numbers = least + (most - least) * numbers
     if kind.kind in "iub":
-        numbers = np.floor(numbers)
-    array = numbers.view(np.complex128) if kind.kind == "c" else numbers
-    array = array.astype(kind).reshape(sizes)
+        numbers = integers(GENERATOR.engine, count, int(least), int(most) - int(least), kind)
+    else:
+        numbers = uniforms(GENERATOR.engine, count, kind, least, most)
+    array = numbers.reshape(sizes)
     if exclude_zero:
         smallest = np.finfo(kind).tiny if kind.kind in "fc" else 1
         array[array == 0] = smallest
     made = fresh(array)
     if noncontiguous and sizes:
-        made = made[..., ::2]
+        made = made[..., 1::2]
     return made.requires_grad_(requires_grad)

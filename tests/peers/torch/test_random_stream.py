@@ -202,3 +202,12 @@ def test_the_order_of_a_shuffled_loader_is_equal(shuffles: int) -> None:
                                     "torch.empty(9, dtype=torch.float64)"])  # fmt: skip
 def test_truncated_normal_numbers_are_equal(tensor: str, bounds: str) -> None:
     check(f"torch.nn.init.trunc_normal_({tensor}, 0.1, 1.0, {bounds})", 3)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "bool", "int8"])
+def test_tensors_made_for_tests_are_equal(dtype: str) -> None:
+    for options in ("", ", noncontiguous=True", ", exclude_zero=True", ", low=1, high=3"):
+        for shape in ("(2, 30)", "4", "()"):
+            if dtype != "bool" or "low" not in options:
+                made = f"torch.testing.make_tensor({shape}, device='cpu', dtype=torch.{dtype}"
+                check(f"{made}{options})", 3)
