@@ -9,6 +9,7 @@ from functrace.torch.functions.elementwise import Dtype
 from functrace.torch.functions.factories import DeviceLike, Layout
 from functrace.torch.functions.pooling import Sizes
 from functrace.torch.functions.reductions import Dims
+from functrace.torch.functions.shaping import MemoryFormat
 from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
 from functrace.torch.tensors.dtypes import DtypeLike, dtype
@@ -85,6 +86,7 @@ __all__ = [
     "atleast_3d",
     "avg_pool1d",
     "baddbmm",
+    "bartlett_window",
     "batch_norm",
     "bernoulli",
     "bilinear",
@@ -96,6 +98,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "blackman_window",
     "block_diag",
     "bmm",
     "bool",
@@ -189,6 +192,7 @@ __all__ = [
     "embedding_renorm_",
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "eq",
     "equal",
@@ -250,6 +254,8 @@ __all__ = [
     "gru_cell",
     "gt",
     "half",
+    "hamming_window",
+    "hann_window",
     "hardshrink",
     "heaviside",
     "hinge_embedding_loss",
@@ -291,6 +297,7 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "kaiser_window",
     "kl_div",
     "kron",
     "layer_norm",
@@ -412,6 +419,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "range",
     "ravel",
     "real",
     "reciprocal",
@@ -503,8 +511,10 @@ __all__ = [
     "trapz",
     "triangular_solve",
     "tril",
+    "tril_indices",
     "triplet_margin_loss",
     "triu",
+    "triu_indices",
     "true_divide",
     "trunc",
     "trunc_",
@@ -674,6 +684,7 @@ def arange(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return equally spaced numbers, without the end: ``arange(end)``, ``arange(start, end, step)``."""
 
@@ -804,6 +815,18 @@ def avg_pool1d(
 def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
     """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
 
+def bartlett_window(
+    window_length: builtins.int,
+    periodic: builtins.bool = True,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a triangular window."""
+
 def batch_norm(
     input: Operand,
     weight: Operand | None,
@@ -852,6 +875,18 @@ def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = 
 
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bitwise exclusive or."""
+
+def blackman_window(
+    window_length: builtins.int,
+    periodic: builtins.bool = True,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a Blackman window."""
 
 def block_diag(*tensors: Operand) -> Value:
     """Return a matrix with these matrices on its diagonal; vectors are rows."""
@@ -939,8 +974,8 @@ def clip(input: Operand, min: Operand | None = None, max: Operand | None = None,
 def clip_(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
     """`clamp`, in place."""
 
-def clone(input: Operand) -> Value:
-    """Return a differentiable copy."""
+def clone(input: Operand, *, memory_format: MemoryFormat | None = None) -> Value:
+    """Return a differentiable copy, by default with the order of dimensions in memory."""
 
 def column_stack(tensors: Sequence[Operand], *, out: Any = None) -> Value:
     """Return tensors joined along the second dimension; vectors are columns."""
@@ -1219,6 +1254,7 @@ def empty(
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Return an uninitialized tensor."""
 
@@ -1233,6 +1269,18 @@ def empty_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Return an uninitialized tensor of another one's shape and dtype."""
+
+def empty_permuted(
+    size: Sequence[builtins.int],
+    physical_layout: Sequence[builtins.int],
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return an uninitialized tensor with this order of dimensions in memory."""
 
 def empty_strided(
     size: Sequence[builtins.int],
@@ -1297,6 +1345,7 @@ def eye(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return ones on the diagonal."""
 
@@ -1378,6 +1427,7 @@ def full(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return a tensor filled with a number, whose type determines the dtype."""
 
@@ -1449,6 +1499,32 @@ def gru_cell(
 
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is greater than ``other``."""
+
+def hamming_window(
+    window_length: builtins.int,
+    periodic: builtins.bool = True,
+    alpha: builtins.float = 0.54,
+    beta: builtins.float = 0.46,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a Hamming window: ``alpha - beta * cos``."""
+
+def hann_window(
+    window_length: builtins.int,
+    periodic: builtins.bool = True,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a Hann window."""
 
 def hardshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
     """Return ``input``, but 0 between ``-lambd`` and ``lambd``."""
@@ -1584,6 +1660,19 @@ def isposinf(input: Operand, *, out: Tensor | None = None) -> Value:
 def isreal(input: Operand) -> Value:
     """Return a mask of the elements without an imaginary part."""
 
+def kaiser_window(
+    window_length: builtins.int,
+    periodic: builtins.bool = True,
+    beta: builtins.float = 12.0,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a Kaiser window."""
+
 def kl_div(input: Operand, target: Operand, reduction: builtins.int = 0, *, log_target: builtins.bool = False) -> Value:
     """Return terms of the Kullback-Leibler divergence; see ``nn.functional.kl_div``."""
 
@@ -1637,6 +1726,7 @@ def linspace(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return ``steps`` equally spaced numbers, with both ends."""
 
@@ -1708,6 +1798,7 @@ def logspace(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return ``steps`` powers of ``base``, with equally spaced exponents."""
 
@@ -1999,6 +2090,7 @@ def ones(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return ones."""
 
@@ -2195,6 +2287,20 @@ def randperm(
     out: Any = None,
 ) -> Tensor:
     """Return the integers below ``n`` in random order."""
+
+def range(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+    out: Any = None,
+) -> Tensor:
+    """Return equally spaced numbers with both ends; deprecated in favour of `arange`."""
 
 def ravel(input: Operand) -> Value:
     """Return the tensor with one dimension: itself or a view if it is contiguous, otherwise a copy."""
@@ -2548,6 +2654,19 @@ def triangular_solve(
 def tril(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the lower triangle of matrices, zero elsewhere."""
 
+def tril_indices(
+    row: builtins.int,
+    col: builtins.int,
+    offset: builtins.int = 0,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return the positions of the lower triangle of a matrix: rows and columns."""
+
 def triplet_margin_loss(
     anchor: Operand,
     positive: Operand,
@@ -2562,6 +2681,19 @@ def triplet_margin_loss(
 
 def triu(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the upper triangle of matrices, zero elsewhere."""
+
+def triu_indices(
+    row: builtins.int,
+    col: builtins.int,
+    offset: builtins.int = 0,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return the positions of the upper triangle of a matrix: rows and columns."""
 
 def true_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input / other``; integers divide to floats."""
@@ -2651,6 +2783,7 @@ def zeros(
     layout: Layout | None = None,
     pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
+    out: Any = None,
 ) -> Tensor:
     """Return zeros."""
 
@@ -3026,19 +3159,19 @@ class Methods:
     def bmm(self, other: Operand) -> Tensor:
         """Return the products of pairs of matrices."""
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.bool."""
 
     def broadcast_to(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view that repeats dimensions of size 1; -1 keeps a size."""
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.uint8."""
 
     def cauchy_(self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with numbers of Cauchy's distribution."""
 
-    def cdouble(self) -> Tensor:
+    def cdouble(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.complex128."""
 
     def ceil(self) -> Tensor:
@@ -3047,10 +3180,10 @@ class Methods:
     def ceil_(self) -> Tensor:
         """`ceil`, in place."""
 
-    def cfloat(self) -> Tensor:
+    def cfloat(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.complex64."""
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.int8."""
 
     def cholesky(self, upper: builtins.bool = False) -> Tensor:
@@ -3089,8 +3222,8 @@ class Methods:
     def clip_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """`clamp`, in place."""
 
-    def clone(self) -> Tensor:
-        """Return a differentiable copy."""
+    def clone(self, *, memory_format: MemoryFormat | None = None) -> Tensor:
+        """Return a differentiable copy, by default with the order of dimensions in memory."""
 
     def conj(self) -> Tensor:
         """Return the conjugate, a view; a real tensor is returned itself."""
@@ -3101,8 +3234,8 @@ class Methods:
     def conj_physical_(self) -> Tensor:
         """`conj_physical`, in place."""
 
-    def contiguous(self) -> Tensor:
-        """Return the tensor itself if it is contiguous, otherwise a copy."""
+    def contiguous(self, memory_format: MemoryFormat = torch.contiguous_format) -> Tensor:
+        """Return the tensor itself if it is contiguous in a memory format, otherwise a copy."""
 
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
         """Overwrite with another tensor's elements, broadcast and converted."""
@@ -3136,8 +3269,8 @@ class Methods:
     ) -> Tensor:
         """Return the covariances of variables, which are rows; columns are observations."""
 
-    def cpu(self) -> Tensor:
-        """Return the tensor itself, which is on the CPU."""
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """Return the tensor itself, which is on the CPU; a copy in another memory format."""
 
     def cross(self, other: Operand, dim: builtins.int | None = None) -> Tensor:
         """Return the cross products of vectors with 3 coordinates along a dimension: by default, the first one of size 3."""
@@ -3210,7 +3343,7 @@ class Methods:
     def dot(self, other: Operand) -> Tensor:
         """Return the product of two vectors."""
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.float64."""
 
     def dsplit(self, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
@@ -3294,7 +3427,7 @@ class Methods:
     def flipud(self) -> Tensor:
         """Return the tensor with its first dimension reversed."""
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.float32."""
 
     def float_power(self, exponent: Operand) -> Tensor:
@@ -3385,7 +3518,7 @@ class Methods:
     def gt_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.float16."""
 
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
@@ -3462,7 +3595,7 @@ class Methods:
     def inner(self, other: Operand) -> Tensor:
         """Return the products of all vectors along the last dimensions."""
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.int32."""
 
     def inverse(self) -> Tensor:
@@ -3681,7 +3814,7 @@ class Methods:
     def logsumexp(self, dim: Dims, keepdim: builtins.bool = False) -> Tensor:
         """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.int64."""
 
     def lstsq(self, **kwargs: Any) -> Any:
@@ -3845,6 +3978,19 @@ class Methods:
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Return an uninitialized tensor of this dtype."""
+
+    def new_empty_strided(
+        self,
+        size: Sequence[builtins.int],
+        stride: Sequence[builtins.int],
+        *,
+        dtype: DtypeLike | None = None,
+        device: DeviceLike | None = None,
+        layout: Layout | None = None,
+        pin_memory: builtins.bool | None = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
+        """Return an uninitialized tensor of this dtype with these strides."""
 
     def new_full(
         self,
@@ -4100,7 +4246,7 @@ class Methods:
     def sgn_(self) -> Tensor:
         """`sgn`, in place."""
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.int16."""
 
     def sigmoid(self) -> Tensor:

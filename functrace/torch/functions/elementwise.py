@@ -43,8 +43,10 @@ from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.tensors.dtypes import dtype as Dtype
+from functrace.torch.tensors.formats import channels_last, channels_last_3d, preserve_format
+from functrace.torch.tensors.formats import memory_format as MemoryFormat
 from functrace.torch.tensors.mirrors import conjugated, is_conjugate
-from functrace.torch.tensors.orders import laid
+from functrace.torch.tensors.orders import laid, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, is_expanded
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -574,9 +576,38 @@ CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient, promote=broadcasting)
 
 
 @ROWS.function()
-def clone(input: Operand) -> Value:
-    """Return a differentiable copy."""
-    return apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
+def clone(input: Operand, *, memory_format: MemoryFormat | None = None) -> Value:
+    """Return a differentiable copy, by default with the order of dimensions in memory."""
+    made = apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
+    return made if memory_format is None else put_in_format("clone", made, memory_format)
+
+
+_CHANNELS_LAST = {channels_last: 4, channels_last_3d: 5}
+
+
+def put_in_format(name: str, made: Any, memory_format: MemoryFormat) -> Any:
+    """Give a new tensor another order of dimensions in memory.
+
+    Raises:
+        TypeError: for an object that is no memory format.
+        RuntimeError: for a tensor of another rank than the format.
+    """
+    if not isinstance(memory_format, MemoryFormat):
+        kind = errors.kind_of(memory_format)
+        raise TypeError(errors.must_be_named(name, "memory_format", "torch.memory_format", kind))
+    ndim = len(shape_of(made))
+    rank = _CHANNELS_LAST.get(memory_format)
+    if rank is not None and rank != ndim:
+        raise RuntimeError(
+            f"required rank {rank} tensor to use {memory_format!r} format".replace("torch.", "")
+        )
+    if memory_format is preserve_format or not isinstance(made, Tensor):
+        return made
+    array = made._array
+    if isinstance(array, np.ndarray):
+        order = range(ndim) if rank is None else (0, *range(2, ndim), 1)
+        made._array = ordered(array, tuple(order))
+    return made
 
 
 @ROWS.function("method")

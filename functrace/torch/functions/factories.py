@@ -24,6 +24,7 @@ from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import check_fits
 from functrace.torch.dispatch.results import put_out
 from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.errors.warnings import warn_once
 from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
 from functrace.torch.functions.shaping import sizes as sizes_of
 from functrace.torch.random.fused import multiply_add
@@ -36,10 +37,15 @@ from functrace.torch.tensors.dtypes import (
     default_float,
     numpy_dtype,
 )
-from functrace.torch.tensors.formats import check_place, contiguous_format
+from functrace.torch.tensors.formats import (
+    channels_last,
+    check_place,
+    contiguous_format,
+    preserve_format,
+)
 from functrace.torch.tensors.formats import layout as Layout
 from functrace.torch.tensors.formats import memory_format as MemoryFormat
-from functrace.torch.tensors.orders import laid
+from functrace.torch.tensors.orders import laid, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, fresh, is_expanded
 from functrace.typing import Array
 
@@ -280,42 +286,61 @@ def dtype_of_kinds(found: set[Any]) -> np.dtype[Any]:
 # -- from a shape ----------------------------------------------------------------------------------
 
 
-@add_factory("function")
+@add_factory("function", "out")
 def zeros(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return zeros."""
     shape = shape_from("zeros", sizes, size)
     return (list(shape),), lambda: np.zeros(shape, options.kind())
 
 
-@add_factory("function")
+@add_factory("function", "out")
 def ones(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return ones."""
     shape = shape_from("ones", sizes, size)
     return (list(shape),), lambda: np.ones(shape, options.kind())
 
 
-@add_factory("function", "memory_format")
+@add_factory("function", "memory_format", "out")
 def empty(options: Options, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Made:
     """Return an uninitialized tensor."""
     shape = shape_from("empty", sizes, size)
-    return (list(shape),), lambda: np.empty(shape, options.kind())
+    return (list(shape),), lambda: in_format(np.empty(shape, options.kind()), options.memory_format)
+
+
+@add_factory("function")
+def empty_permuted(options: Options, size: Sequence[int], physical_layout: Sequence[int]) -> Made:
+    """Return an uninitialized tensor with this order of dimensions in memory."""
+    shape = shape_from("empty_permuted", (tuple(size),))
+    order = tuple(physical_layout)
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    return (list(size), list(order)), lambda: ordered(np.empty(shape, options.kind()), order)
 
 
 @add_factory("function")
 def empty_strided(options: Options, size: Sequence[int], stride: Sequence[int]) -> Made:
     """Return an uninitialized tensor with these strides."""
 
-    def compute() -> Array:
-        shape, kind = shape_from("empty_strided", (tuple(size),)), options.kind()
-        last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-        memory = np.empty(0 if 0 in shape else 1 + last, kind)
-        steps = [step * kind.itemsize for step in stride]
-        return np.lib.stride_tricks.as_strided(memory, shape, steps)
-
-    return (list(size), list(stride)), compute
+    return (list(size), list(stride)), lambda: _strided_array(
+        "empty_strided", size, stride, options.kind()
+    )
 
 
-@add_factory("function")
+def _strided_array(
+    name: str, size: Sequence[int], stride: Sequence[int], kind: np.dtype[Any]
+) -> Array:
+    """Return an uninitialized array with strides, counted in elements."""
+    shape = shape_from(name, (tuple(size),))
+    last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+    memory = np.empty(0 if 0 in shape else 1 + last, kind)
+    steps = [step * kind.itemsize for step in stride]
+    return np.lib.stride_tricks.as_strided(memory, shape, steps)
+
+
+@add_factory("function", "out")
 def full(options: Options, size: Sequence[int], fill_value: Any) -> Made:
     """Return a tensor filled with a number, whose type determines the dtype."""
     if not isinstance(size, (tuple, list)):
@@ -341,7 +366,7 @@ def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | No
     )
 
 
-@add_factory("function")
+@add_factory("function", "out")
 def eye(options: Options, n: int, m: int | None = None) -> Made:
     """Return ones on the diagonal."""
 
@@ -354,7 +379,7 @@ def eye(options: Options, n: int, m: int | None = None) -> Made:
     return (n,) if m is None else (n, m), compute
 
 
-@add_factory("function")
+@add_factory("function", "out")
 def arange(options: Options, start: Any = None, end: Any = None, step: Any = 1) -> Made:
     """Return equally spaced numbers, without the end: ``arange(end)``, ``arange(start, end,
     step)``.
@@ -501,14 +526,14 @@ def _powers(base: float, exponents: Array) -> Array:
         return np.power(base, exponents)
 
 
-@add_factory("function")
+@add_factory("function", "out")
 def linspace(options: Options, start: complex, end: complex, steps: int) -> Made:
     """Return ``steps`` equally spaced numbers, with both ends."""
     low, high, count, kind = _bounds("linspace", start, end, steps, options)
     return (start, end, steps), lambda: _spaced(low, high, count, kind).astype(kind)
 
 
-@add_factory("function")
+@add_factory("function", "out")
 def logspace(
     options: Options, start: complex, end: complex, steps: int, base: float = 10.0
 ) -> Made:
@@ -536,7 +561,9 @@ def _filled_like(input: Operand, value: Any, dtype: np.dtype[Any], memory_format
     contiguous.
     """
     array = input._array if isinstance(input, Tensor) else input
-    if not isinstance(array, np.ndarray) or memory_format is contiguous_format:
+    if memory_format is not None and memory_format is not preserve_format:
+        return in_format(np.full(shape_of(input), value, dtype), memory_format)
+    if not isinstance(array, np.ndarray):
         return np.full(shape_of(input), value, dtype)
     if is_expanded(array):
         return laid(np.full(array.shape, value, dtype), [array])
@@ -546,9 +573,24 @@ def _filled_like(input: Operand, value: Any, dtype: np.dtype[Any], memory_format
 def in_layout_of(input: Operand, made: Array, memory_format: Any) -> Array:
     """Return a new array in the memory layout of a tensor."""
     array = input._array if isinstance(input, Tensor) else input
-    if isinstance(array, np.ndarray) and memory_format is not contiguous_format:
-        return laid(made, [array])
-    return made
+    if memory_format is not None and memory_format is not preserve_format:
+        return in_format(made, memory_format)
+    return laid(made, [array]) if isinstance(array, np.ndarray) else made
+
+
+def in_format(made: Array, memory_format: Any) -> Array:
+    """Return a new array with the order of axes of a memory format.
+
+    Raises:
+        RuntimeError: for an array of another rank than the format.
+    """
+    if memory_format is None or memory_format in (contiguous_format, preserve_format):
+        return made
+    rank = 4 if memory_format is channels_last else 5
+    if made.ndim != rank:
+        name = "channels_last" if rank == 4 else "channels_last_3d"
+        raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+    return ordered(made, (0, *range(2, rank), 1))
 
 
 @add_factory("function", "memory_format")
@@ -632,3 +674,153 @@ def new_full(options: Options, self: Tensor, size: Sequence[int], fill_value: An
     return (self, list(size), fill_value), lambda: _filled(
         "new_full", shape_from("new_full", (size,)), fill_value, options.kind_like(self)
     )
+
+
+@add_factory("method")
+def new_empty_strided(
+    options: Options, self: Tensor, size: Sequence[int], stride: Sequence[int]
+) -> Made:
+    """Return an uninitialized tensor of this dtype with these strides."""
+    return (self, list(size), list(stride)), lambda: _strided_array(
+        "new_empty_strided", size, stride, options.kind_like(self)
+    )
+
+
+_RANGE = (
+    "torch.range is deprecated and will be removed in a future release because its behavior is "
+    "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values in "
+    "[start, end)."
+)
+
+# -- triangles and windows -------------------------------------------------------------------------
+
+
+def _add_triangle(name: str, find: Callable[..., Any], says: str) -> None:
+    def make(options: Options, row: int, col: int, offset: int = 0) -> Made:
+        for called, n in (("row", row), ("col", col)):
+            if n < 0:
+                raise RuntimeError(f"{called} must be non-negative, got{n}")
+        kind = options.kind_or(np.dtype(np.int64))
+        if kind.kind not in "iu":
+            raise NotImplementedError(errors.no_kernel(name).format(DTYPES[kind].printed))
+        return (row, col, offset), lambda: np.stack(find(row, offset, col)).astype(kind)
+
+    make.__name__ = name
+    make.__doc__ = f"Return the positions of the {says} triangle of a matrix: rows and columns."
+    add_factory("function")(make)
+
+
+_add_triangle("tril_indices", np.tril_indices, "lower")
+_add_triangle("triu_indices", np.triu_indices, "upper")
+
+
+def _inclusive_range(options: Options, start: Any = 0, end: Any = None, step: Any = 1) -> Made:
+    """Return equally spaced numbers with both ends; deprecated in favour of `arange`."""
+    warn_once(_RANGE)
+    low, high = (0, start) if end is None else (start, end)
+
+    def compute() -> Array:
+        kind = options.kind()
+        if not step:
+            raise RuntimeError(errors.ARANGE_STEP)
+        if (high - low) * step < 0:
+            raise RuntimeError(errors.ARANGE_SIGN)
+        count = math.floor((high - low) / step) + 1
+        return (float(low) + np.arange(count) * float(step)).astype(kind)
+
+    return (low, high, step), compute
+
+
+_inclusive_range.__name__ = "range"
+add_factory("function", "out")(_inclusive_range)
+
+
+def _window(name: str, length: int, periodic: bool, options: Options, shape: Any) -> Made:
+    """Return the window of a shape: a function of positions and of the last position."""
+    if length < 0:
+        raise RuntimeError(
+            f"{name} requires non-negative window_length, got window_length={length}"
+        )
+    kind = options.kind()
+    if kind.kind not in "fc":
+        raise RuntimeError(
+            f"{name} expects floating point dtypes, got: TensorOptions(dtype={kind.name}, "
+            "device=cpu, layout=Strided (default), requires_grad=false (default), "
+            "pinned_memory=false (default), memory_format=(nullopt))"
+        )
+
+    def compute() -> Array:
+        if length < 2:
+            return np.ones(length, kind)
+        size = length + 1 if periodic else length
+        wide = np.float64 if kind == np.float64 else np.float32
+        places = np.arange(size, dtype=wide)
+        return np.asarray(shape(places, size - 1))[:length].astype(kind)
+
+    return (length, periodic), compute
+
+
+@add_factory("function")
+def hann_window(options: Options, window_length: int, periodic: bool = True) -> Made:
+    """Return a Hann window."""
+    return _window(
+        "hann_window",
+        window_length,
+        periodic,
+        options,
+        lambda k, last: 0.5 - 0.5 * np.cos(k * k.dtype.type(2 * math.pi / last)),
+    )
+
+
+@add_factory("function")
+def hamming_window(
+    options: Options,
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+) -> Made:
+    """Return a Hamming window: ``alpha - beta * cos``."""
+    return _window(
+        "hamming_window",
+        window_length,
+        periodic,
+        options,
+        lambda k, last: alpha - beta * np.cos(k * k.dtype.type(2 * math.pi / last)),
+    )
+
+
+@add_factory("function")
+def bartlett_window(options: Options, window_length: int, periodic: bool = True) -> Made:
+    """Return a triangular window."""
+    return _window(
+        "bartlett_window",
+        window_length,
+        periodic,
+        options,
+        lambda k, last: 1 - np.abs(k * k.dtype.type(2 / last) - 1),
+    )
+
+
+@add_factory("function")
+def blackman_window(options: Options, window_length: int, periodic: bool = True) -> Made:
+    """Return a Blackman window."""
+
+    def shape(k: Any, last: int) -> Any:
+        angle = k * k.dtype.type(math.pi / last)
+        return 0.08 * np.cos(angle * 4) - 0.5 * np.cos(angle * 2) + 0.42
+
+    return _window("blackman_window", window_length, periodic, options, shape)
+
+
+@add_factory("function")
+def kaiser_window(
+    options: Options, window_length: int, periodic: bool = True, beta: float = 12.0
+) -> Made:
+    """Return a Kaiser window."""
+
+    def shape(k: Any, last: int) -> Any:
+        place = k * (2.0 / last) - 1.0
+        return np.i0(beta * np.sqrt(np.maximum(1 - place * place, 0))) / np.i0(beta)
+
+    return _window("kaiser_window", window_length, periodic, options, shape)

@@ -24,7 +24,7 @@ from functrace.torch.functions import elementwise as f
 from functrace.torch.tensors.device import check_device, device
 from functrace.torch.tensors.dtypes import DTYPES, NAMES
 from functrace.torch.tensors.dtypes import dtype as Dtype
-from functrace.torch.tensors.formats import strided
+from functrace.torch.tensors.formats import preserve_format, strided
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, Value, constant
 from functrace.torch.tensors.views import renew_node
 from functrace.tracing import Tracer
@@ -170,14 +170,27 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         else:
             raise TypeError(errors.invalid_combination("to", args))
     result = self if wanted is None else f.to(self, wanted)
-    return f.clone(self) if flags[1] and result is self else result
+    found = f.clone(self) if flags[1] and result is self else result
+    return _in_format(self, found, kwargs.get("memory_format"))
+
+
+def _in_format(self: Tensor, found: Any, memory_format: Any) -> Any:
+    """Return a converted tensor in a memory format: a copy, if it must be another one."""
+    if memory_format is None or memory_format is preserve_format:
+        return found
+    if found is not self:
+        return f.put_in_format("to", found, memory_format)
+    if self.is_contiguous(memory_format):
+        return self
+    return f.clone(self, memory_format=memory_format)
 
 
 def _converter(dtype: str, name: str = "") -> None:
     wanted, name = NAMES[dtype], name or dtype
 
-    def convert(self: Tensor) -> Value:
-        return f.to(self, wanted)
+    def convert(self: Tensor, memory_format: Any = None) -> Value:
+        found = f.to(self, wanted)
+        return found if memory_format is None else _in_format(self, found, memory_format)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"Return the tensor as {wanted}."
@@ -302,9 +315,9 @@ def contains(self: Tensor, element: Any) -> bool:
 
 
 @ROWS.function("method")
-def cpu(self: Tensor) -> Tensor:
-    """Return the tensor itself, which is on the CPU."""
-    return self
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """Return the tensor itself, which is on the CPU; a copy in another memory format."""
+    return _in_format(self, self, memory_format)
 
 
 @ROWS.function("method")

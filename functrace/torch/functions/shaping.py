@@ -37,12 +37,15 @@ from functrace.torch.functions.elementwise import (
     clone,
     dimension,
     dtype_of,
+    put_in_format,
     shape_of,
     tensors_only,
     to,
 )
 from functrace.torch.tensors.aliases import is_constant_now
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.formats import contiguous_format, preserve_format
+from functrace.torch.tensors.formats import memory_format as MemoryFormat
 from functrace.torch.tensors.orders import channels_lie_last, laid_by, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.tracing import Tracer
@@ -243,10 +246,20 @@ def permute(input: Operand, *dims: int | Sequence[int]) -> Value:
 
 
 @ROWS.function("method")
-def contiguous(input: Operand) -> Value:
-    """Return the tensor itself if it is contiguous, otherwise a copy."""
+def contiguous(input: Operand, memory_format: MemoryFormat = contiguous_format) -> Value:
+    """Return the tensor itself if it is contiguous in a memory format, otherwise a copy.
+
+    Raises:
+        RuntimeError: for ``torch.preserve_format``, and a tensor of another rank than the format.
+    """
     if not isinstance(input, Tensor):
         return input
+    if memory_format is not contiguous_format:
+        if memory_format is preserve_format:
+            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        if input.is_contiguous(memory_format):
+            return put_in_format("contiguous", input, memory_format)
+        return clone(input, memory_format=memory_format)
     array: Any = input._array
     if isinstance(array, Tracer) and layout_of(array) is None:
         if is_constant_now(array):

@@ -394,14 +394,21 @@ class Tensor(Methods):
         )
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
-        """Return True if the elements are in C order without gaps; True for a traced value of
-        unknown layout.
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Return True if the elements are in C order without gaps (with channels last in such a
+        memory format); True for a traced value of unknown layout.
         """
-        if isinstance(self._array, Tracer):
-            known = layout_of(self._array)
-            return known is None or known.flags.c_contiguous
-        return self._array.flags.c_contiguous
+        known = self._array
+        if isinstance(known, Tracer):
+            found = layout_of(known)
+            if found is None:
+                return True
+            known = found
+        if memory_format is not None and repr(memory_format).startswith("torch.channels_last"):
+            rank = 5 if repr(memory_format).endswith("3d") else 4
+            order = (0, *range(2, rank), 1)
+            return known.ndim == rank and known.transpose(order).flags.c_contiguous
+        return known.flags.c_contiguous
 
     def is_floating_point(self) -> bool:
         """Return True if the elements are floats."""
