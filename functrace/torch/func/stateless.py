@@ -11,13 +11,19 @@ Layer: 9.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias, cast, final
 
+import numpy as np
+
 from functrace.torch import errors
+from functrace.torch.func.calls import arrays_of, call_on_arrays
 from functrace.torch.functions.shaping import stack
 from functrace.torch.tensors.tensor import Tensor
+from functrace.tracing import Tracer
+from functrace.tree import flatten
+from functrace.typing import PyTree
 
 State: TypeAlias = dict[str, Tensor]
 """Tensors by name; a name leads through modules: ``"encoder.linear.weight"``."""
@@ -60,6 +66,8 @@ def functional_call(
     Values that the module assigns to its buffers are in the dict afterwards (in a single one, not
     in several); writes into buffers go to the given tensors.
 
+    Under functrace's transforms, values may be arrays, traced or not; results are arrays then.
+
     Args:
         module: the module: an object with ``named_parameters()`` and ``named_buffers()``.
         parameter_and_buffer_dicts: tensors by name, in one dict, or in several that have no name in
@@ -96,8 +104,20 @@ def functional_call(
     """
     state = _together(parameter_and_buffer_dicts)
     given = () if args is None else args if isinstance(args, tuple) else (args,)
+    if any(isinstance(x, (Tracer, np.ndarray)) for x in state.values()):
+        run = lambda *leaves: functional_call(  # noqa: E731
+            module, *leaves, tie_weights=tie_weights, strict=strict
+        )
+        return _on_arrays(run, (state, given, dict(kwargs or {})))
     with _replaced(module, state, tie_weights=tie_weights, strict=strict):
         return module(*given, **(kwargs or {}))
+
+
+def _on_arrays(run: Callable[..., Any], args: tuple[PyTree, ...]) -> Any:
+    """Call a function with tensors in place of arrays, traced or not; returns arrays."""
+    leaves, _ = flatten((args, {}))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, (Tracer, np.ndarray))]
+    return arrays_of(call_on_arrays(run, places, args, {}))
 
 
 def _together(dicts: State | Sequence[State]) -> State:

@@ -60,7 +60,7 @@ FILES: dict[str, str] = {
         "AdaptiveMaxPool2d AdaptiveMaxPool3d"
     ),
     "rnn": "RNNBase RNN GRU LSTM RNNCellBase RNNCell GRUCell LSTMCell",
-    "sizes": "",
+    "utils": "",
     "sparse": "Embedding EmbeddingBag",
     "state": "",
     "transformer": (

@@ -14,7 +14,7 @@ from functrace.torch.nn import init
 from functrace.torch.nn.modules.lazy import LazyModuleMixin
 from functrace.torch.nn.modules.module import Module
 from functrace.torch.nn.modules.plain import F
-from functrace.torch.nn.modules.sizes import Sizes, per_axis, reversed_twice
+from functrace.torch.nn.modules.utils import Sizes, _reverse_repeat_tuple, per_axis
 from functrace.torch.nn.parameter import Parameter, UninitializedParameter
 from functrace.torch.tensors.device import DeviceLike
 from functrace.torch.tensors.dtypes import dtype as Dtype
@@ -109,7 +109,7 @@ class _ConvNd(Module):
     def _both_sides(self) -> list[int]:
         """Return the padding of both sides of every axis, last axis first."""
         if not isinstance(self.padding, str):
-            return list(reversed_twice(self.padding))
+            return list(_reverse_repeat_tuple(self.padding, 2))
         if self.padding == "valid":
             return [0] * (2 * len(self.kernel_size))
         found = []
@@ -245,7 +245,7 @@ class Conv3d(_Conv):
     _axes = 3
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     """A transposed convolution over as many axes as its class says."""
 
     def __init__(
@@ -327,13 +327,13 @@ class _ConvTranspose(_ConvNd):
         )  # fmt: skip
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """A transposed convolution over one axis; see `ConvTranspose2d`."""
 
     _axes = 1
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """A transposed convolution over two axes.
 
     Args:
@@ -354,19 +354,19 @@ class ConvTranspose2d(_ConvTranspose):
     _axes = 2
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """A transposed convolution over three axes; see `ConvTranspose2d`."""
 
     _axes = 3
 
 
-class _LazyConv(LazyModuleMixin):
+class _LazyConvXdMixin(LazyModuleMixin):
     """The part of a lazy convolution that reads the channels from its first input."""
 
     def __init__(self: Any, out_channels: int, kernel_size: Sizes, *args: Any, **kwargs: Any):
         device, dtype = kwargs.get("device"), kwargs.get("dtype")
         names = ("stride", "padding", "dilation", "groups", "bias")
-        if isinstance(self, _ConvTranspose):
+        if isinstance(self, _ConvTransposeNd):
             names = ("stride", "padding", "output_padding", "groups", "bias", "dilation")
         kwargs.update(zip(names, args))
         bias = kwargs.pop("bias", True)
@@ -403,37 +403,37 @@ class _LazyConv(LazyModuleMixin):
         self.reset_parameters()
 
 
-class LazyConv1d(_LazyConv, Conv1d):
+class LazyConv1d(_LazyConvXdMixin, Conv1d):
     """A `Conv1d` whose ``in_channels`` are those of its first input."""
 
     cls_to_become = Conv1d
 
 
-class LazyConv2d(_LazyConv, Conv2d):
+class LazyConv2d(_LazyConvXdMixin, Conv2d):
     """A `Conv2d` whose ``in_channels`` are those of its first input."""
 
     cls_to_become = Conv2d
 
 
-class LazyConv3d(_LazyConv, Conv3d):
+class LazyConv3d(_LazyConvXdMixin, Conv3d):
     """A `Conv3d` whose ``in_channels`` are those of its first input."""
 
     cls_to_become = Conv3d
 
 
-class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
     """A `ConvTranspose1d` whose ``in_channels`` are those of its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
-class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
     """A `ConvTranspose2d` whose ``in_channels`` are those of its first input."""
 
     cls_to_become = ConvTranspose2d
 
 
-class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
     """A `ConvTranspose3d` whose ``in_channels`` are those of its first input."""
 
     cls_to_become = ConvTranspose3d

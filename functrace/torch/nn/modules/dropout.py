@@ -10,7 +10,7 @@ from functrace.torch.nn.modules.plain import F
 from functrace.torch.tensors.tensor import Tensor
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     """Zero elements at random.
 
     Args:
@@ -34,7 +34,7 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Zero elements at random; the others grow by ``1 / (1 - p)``."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class Dropout(_Dropout):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Zero whole channels of sequences at random."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class Dropout1d(_Dropout):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Zero whole channels of images at random."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class Dropout2d(_Dropout):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Zero whole channels of volumes at random."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class Dropout3d(_Dropout):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Mask elements at random, so that mean and variance stay; for `SELU`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """Mask whole channels at random, so that mean and variance stay; for `SELU`."""
 
     def forward(self, input: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch.nn.modules.plain import F, Plain
-from functrace.torch.nn.modules.sizes import Sizes
+from functrace.torch.nn.modules.utils import Sizes
 from functrace.torch.tensors.tensor import Tensor
 
 

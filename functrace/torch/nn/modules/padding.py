@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from functrace.torch.nn.modules.module import Module
 from functrace.torch.nn.modules.plain import F
-from functrace.torch.nn.modules.sizes import Sizes, per_axis
+from functrace.torch.nn.modules.utils import Sizes, per_axis
 from functrace.torch.tensors.tensor import Tensor
 
 
@@ -38,7 +38,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _CircularPad(_Pad):
+class _CircularPadNd(_Pad):
     """Pad by the elements of the other end."""
 
     _mode = "circular"
@@ -51,25 +51,25 @@ class _CircularPad(_Pad):
         return F.pad(input, self.padding, self._mode)
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Pad one axis by the elements of its other end."""
 
     _axes = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Pad two axes by the elements of their other ends."""
 
     _axes = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Pad three axes by the elements of their other ends."""
 
     _axes = 3
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     """Pad by a number."""
 
     def __init__(self, padding: Sizes, value: float) -> None:
@@ -85,25 +85,25 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Pad one axis by a number."""
 
     _axes = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Pad two axes by a number."""
 
     _axes = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Pad three axes by a number."""
 
     _axes = 3
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_ConstantPadNd):
     """Pad by zeros."""
 
     def __init__(self, padding: Sizes) -> None:
@@ -126,37 +126,49 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """Pad three axes by zeros."""
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    """Pad by mirror images."""
+
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """Pad one axis by its mirror image."""
 
-    _axes, _mode = 1, "reflect"
+    _axes = 1
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Pad two axes by their mirror images."""
 
-    _axes, _mode = 2, "reflect"
+    _axes = 2
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Pad three axes by their mirror images."""
 
-    _axes, _mode = 3, "reflect"
+    _axes = 3
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPadNd(_Pad):
+    """Pad by the first and last elements."""
+
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """Pad one axis by its first and last element."""
 
-    _axes, _mode = 1, "replicate"
+    _axes = 1
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Pad two axes by their first and last elements."""
 
-    _axes, _mode = 2, "replicate"
+    _axes = 2
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Pad three axes by their first and last elements."""
 
-    _axes, _mode = 3, "replicate"
+    _axes = 3

@@ -10,11 +10,11 @@ from typing import Any
 
 from functrace.torch.nn.modules.module import Module
 from functrace.torch.nn.modules.plain import F, Plain
-from functrace.torch.nn.modules.sizes import Sizes, per_axis
+from functrace.torch.nn.modules.utils import Sizes, per_axis
 from functrace.torch.tensors.tensor import Tensor
 
 
-class _MaxPool(Plain):
+class _MaxPoolNd(Plain):
     """Maxima of windows.
 
     Args:
@@ -57,7 +57,7 @@ class _MaxPool(Plain):
         )  # fmt: skip
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """Maxima of windows over one axis; see `MaxPool2d`."""
 
     def forward(self, input: Tensor) -> Any:
@@ -65,7 +65,7 @@ class MaxPool1d(_MaxPool):
         return self._pooled(F.max_pool1d, input)
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """Maxima of windows over two axes.
 
     Args:
@@ -82,7 +82,7 @@ class MaxPool2d(_MaxPool):
         return self._pooled(F.max_pool2d, input)
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """Maxima of windows over three axes; see `MaxPool2d`."""
 
     def forward(self, input: Tensor) -> Any:
@@ -90,7 +90,7 @@ class MaxPool3d(_MaxPool):
         return self._pooled(F.max_pool3d, input)
 
 
-class _MaxUnpool(Plain):
+class _MaxUnpoolNd(Plain):
     """Put maxima back to their positions, among zeros."""
 
     _axes = 0
@@ -114,25 +114,25 @@ class _MaxUnpool(Plain):
         return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Put maxima of `MaxPool1d` back to their positions, among zeros."""
 
     _axes = 1
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Put maxima of `MaxPool2d` back to their positions, among zeros."""
 
     _axes = 2
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Put maxima of `MaxPool3d` back to their positions, among zeros."""
 
     _axes = 3
 
 
-class _AvgPool(Plain):
+class _AvgPoolNd(Plain):
     """Means of windows."""
 
     kernel_size: Any
@@ -143,7 +143,7 @@ class _AvgPool(Plain):
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPoolNd):
     """Means of windows over one axis.
 
     Args:
@@ -178,7 +178,7 @@ class AvgPool1d(_AvgPool):
         )  # fmt: skip
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """Means of windows over two axes.
 
     Args:
@@ -282,7 +282,7 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     _axes = 3
 
 
-class _LPPool(Plain):
+class _LPPoolNd(Plain):
     """Norms of windows.
 
     Args:
@@ -312,7 +312,7 @@ class _LPPool(Plain):
         return pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """Norms of windows over one axis."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -320,7 +320,7 @@ class LPPool1d(_LPPool):
         return self._pooled(F.lp_pool1d, input)
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """Norms of windows over two axes."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -328,7 +328,7 @@ class LPPool2d(_LPPool):
         return self._pooled(F.lp_pool2d, input)
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """Norms of windows over three axes."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -336,7 +336,7 @@ class LPPool3d(_LPPool):
         return self._pooled(F.lp_pool3d, input)
 
 
-class _AdaptiveAvgPool(Plain):
+class _AdaptiveAvgPoolNd(Plain):
     """Means of as many windows as the output has elements."""
 
     output_size: Any
@@ -345,7 +345,7 @@ class _AdaptiveAvgPool(Plain):
         super().__init__(output_size=output_size)
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of windows, whose number is given, over one axis."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -353,7 +353,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of windows, whose number is given, over two axes."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -361,7 +361,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of windows, whose number is given, over three axes."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -369,7 +369,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
         return F.adaptive_avg_pool3d(input, self.output_size)
 
 
-class _AdaptiveMaxPool(Plain):
+class _AdaptiveMaxPoolNd(Plain):
     """Maxima of as many windows as the output has elements."""
 
     output_size: Any
@@ -379,7 +379,7 @@ class _AdaptiveMaxPool(Plain):
         self.return_indices = return_indices
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima of windows, whose number is given, over one axis."""
 
     def forward(self, input: Tensor) -> Any:
@@ -387,7 +387,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima of windows, whose number is given, over two axes."""
 
     def forward(self, input: Tensor) -> Any:
@@ -395,7 +395,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima of windows, whose number is given, over three axes."""
 
     def forward(self, input: Tensor) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from functrace.torch.nn.modules.module import Module
 from functrace.torch.nn.modules.plain import F
-from functrace.torch.nn.modules.sizes import Sizes
+from functrace.torch.nn.modules.utils import Sizes
 from functrace.torch.tensors.tensor import Tensor
 
 
