@@ -334,16 +334,17 @@ def minimum_between(a: Probe, b: Probe, low: float | None = None, high: float | 
         low: smallest length; by default, that of the nearer point.
         high: largest length; by default, that of the farther point.
     """
-    if low is None or high is None:
-        low, high = min(a.length, b.length), max(a.length, b.length)
+    nearest, farthest = sorted((a.length, b.length))
+    lower: Any = nearest if low is None else low
+    upper: Any = farthest if high is None else high
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.length - b.length)
     square = bend**2 - a.slope * b.slope
     if not square >= 0:
-        return (low + high) / 2.0
+        return (lower + upper) / 2.0
     root = np.sqrt(square)
     near, far = (a, b) if a.length <= b.length else (b, a)
     part = (far.slope + root - bend) / (far.slope - near.slope + 2 * root)
-    return min(max(far.length - (far.length - near.length) * part, low), high)
+    return min(max(far.length - (far.length - near.length) * part, lower), upper)
 
 
 def search(

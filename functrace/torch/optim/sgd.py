@@ -98,13 +98,17 @@ class SGD(PerParameter):
         return self.state[p] if group["momentum"] != 0 else {}
 
     def _advance(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
-        differentiable = group["differentiable"]
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        if type(lr) is not float:
+            lr = plain(hyper(lr, group["differentiable"]))
+        if isinstance(weight_decay, Tensor):
+            weight_decay = plain(hyper(weight_decay, group["differentiable"]))
         momentum = group["momentum"]
         return (
-            plain(hyper(group["lr"], differentiable)),
+            lr,
             momentum,
             group["dampening"],
-            plain(hyper(group["weight_decay"], differentiable)),
+            weight_decay,
             group["nesterov"],
             group["maximize"],
             momentum != 0 and state.get("momentum_buffer") is None,

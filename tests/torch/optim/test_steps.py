@@ -273,6 +273,17 @@ def test_expanded_parameters_are_refused() -> None:
         torch.optim.SGD([x], lr=1.0).step()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_expanded_gradients_are_read(name: str) -> None:
+    found = []
+    for grad in (torch.ones(1, 1).expand(2, 3), torch.ones(2, 3)):
+        x = torch.zeros(2, 3, requires_grad=True)
+        x.grad = grad
+        getattr(torch.optim, name)([x]).step()
+        found.append(x.tolist())
+    assert found[0] == found[1]
+
+
 def test_inference_tensors_are_updated_in_inference_mode_only() -> None:
     with torch.inference_mode():
         x = torch.ones(2)
