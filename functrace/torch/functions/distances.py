@@ -94,12 +94,13 @@ def _at_least(size: Any, eps: float) -> Any:
     return apply(CLAMPED, (size,), (eps,))
 
 
-CLAMPED = Op(
-    "CopySlices",
-    lambda x, low: ew.maximum(x, low),
-    (("self", 0),),
-    derived=lambda x, low: ew.add(x, ew.stop_gradient(ew.sub(ew.maximum(x, low), x))),
-)
+def _clamped(x: Array, low: float) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.maximum(x, low)
+    return ew.add(x, ew.stop_gradient(ew.sub(ew.maximum(x, low), x)))
+
+
+CLAMPED = Op("CopySlices", _clamped, (("self", 0),))
 
 
 @ROWS.function("nn.functional")

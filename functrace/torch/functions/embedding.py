@@ -6,6 +6,7 @@ Layer: 9.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from functrace.errors import UnsupportedFunctionError
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import gather as core_gather
 from functrace.ops.indexing import scatter_add
-from functrace.ops.shaping import convert
+from functrace.ops.reductions import argmax, reduce_any
+from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.shaping import reshape as core_reshape
+from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, no_grad
 from functrace.torch.dispatch.applying import Op, apply
@@ -106,6 +109,8 @@ def _beside(factors: Array) -> Any:
 def _pulled(weight: Array, indices: Array, padding: int, by_frequency: bool) -> Any:
     """Return the rows with PyTorch's derivative: 0 for the padding, divided by frequencies."""
     rows = _rows(weight, indices)
+    if not isinstance(weight, Tracer):
+        return rows
     fixed = ew.stop_gradient(rows)
     if by_frequency:
         share = _beside(ew.div(1.0, _frequencies(weight, indices)))
@@ -117,11 +122,10 @@ def _pulled(weight: Array, indices: Array, padding: int, by_frequency: bool) -> 
 
 EMBEDDING = Op(
     "EmbeddingBackward0",
-    lambda weight, indices, padding, by_frequency: _rows(weight, indices),
+    _pulled,
     (("indices", 1),),
     edges=(0,),
     keeps=("indices",),
-    derived=_pulled,
     details=lambda specs, params: {
         "padding_idx": params[0] % (1 << 64),
         "scale_grad_by_freq": params[1],
@@ -245,60 +249,64 @@ def _padding(padding_idx: int | None, weight: Operand) -> int:
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
-def _bag(weight: Array, indices: Array, bags: Array, *rest: Any) -> Any:
-    *others, mode, count, padding, by_frequency, derives = rest
-    rows = (_pulled if derives else _plain_rows)(weight, indices, padding, by_frequency)
-    if mode == 2:
-        found = core_gather(rows, ("array", "array"), (others[0], np.arange(weight.shape[1])))
-        return ew.mul(found, others[1])
-    shares = others[0]
-    return scatter_add(ew.mul(rows, _beside(shares)), ("array",), (bags,), (count, weight.shape[1]))
+def _bag(weight: Array, indices: Array, bags: Array, shares: Array, *rest: Any) -> Any:
+    """Return the sums of rows times shares."""
+    _, count, padding, by_frequency = rest
+    terms = ew.mul(_pulled(weight, indices, padding, by_frequency), _beside(shares))
+    return scatter_add(terms, ("array",), (bags,), (count, weight.shape[1]))
 
 
-def _plain_rows(weight: Array, indices: Array, _padding: int, _by_frequency: bool) -> Any:
-    return _rows(weight, indices)
+def _largest(weight: Array, places: Array, there: Array, *_params: Any) -> Any:
+    """Return the largest elements of the rows of each bag, and their positions.
+
+    Args:
+        places: positions, (bags, most positions).
+        there: which of them count.
+    """
+    rows = _rows(weight, places)
+    counts = _beside(there)
+    entries = argmax(ew.where(counts, ew.stop_gradient(rows), -np.inf), 1)
+    entries = core_reshape(entries, (rows.shape[0], 1, rows.shape[2]))
+    found = core_reshape(take_along_axis(rows, entries, 1), entries.shape[::2])
+    positions = take_along_axis(
+        broadcast_to(core_reshape(places, (*places.shape, 1)), rows.shape), entries, 1
+    )
+    filled = core_reshape(reduce_any(there, (1,)), (rows.shape[0], 1))
+    return ew.where(filled, found, 0), ew.where(filled, core_reshape(positions, found.shape), 0)
 
 
-def _bag_op(weighted: bool) -> Op:
+def _bag_op(
+    function: Callable[..., Any], *names: str, edges: tuple[int, ...] = (0,), **given: Any
+) -> Op:
     return Op(
         "EmbeddingBagBackward0",
-        lambda *given: _bag(*given, False),
-        (
-            ("weight", 0), ("indices", 1), ("offset2bag", 2),
-            *((("per_sample_weights", 3),) if weighted else (("shares", 3), ("filled", 4))),
-        ),
-        edges=(0, 3) if weighted else (0,),
+        function,
+        tuple((name, k) for k, name in enumerate(("weight", "indices", *names))),
+        edges=edges,
         keeps=("indices",),
-        derived=lambda *given: _bag(*given, True),
         details=lambda specs, params: {
             "mode": params[0], "padding_idx": params[2] % (1 << 64), "sparse": False,
             "scale_grad_by_freq": params[3], "weight_sym_argsize_0": specs[0].shape[0],
         },
+        **given,
     )  # fmt: skip
 
 
-_BAG = [_bag_op(False), _bag_op(True)]
+BAG = _bag_op(_bag, "offset2bag", "shares")
+WEIGHTED_BAG = _bag_op(_bag, "offset2bag", "per_sample_weights", edges=(0, 3))
+LARGEST = _bag_op(_largest, "there", constants=(1,))
 
 
-def _first_largest(weight: Array, indices: Array, bags: Array, count: int) -> tuple[Array, Array]:
-    """Return for each bag and column the entry with the largest element, and 1 for bags that have
-    any.
-    """
-    rows = weight[indices]
-    order = np.argsort(bags, kind="stable")
-    sorted_bags = bags[order]
-    filled, starts = np.unique(sorted_bags, return_index=True)
-    places = np.zeros((count, weight.shape[1]), np.int64)
-    has = np.zeros((count, 1), weight.dtype)
-    if filled.size:
-        grouped = rows[order]
-        largest = np.maximum.reduceat(grouped, starts, axis=0)
-        which = np.searchsorted(filled, sorted_bags)
-        entries = np.broadcast_to(np.arange(len(order))[:, None], grouped.shape)
-        at = np.where(grouped == largest[which], entries, len(order))
-        places[filled] = order[np.minimum.reduceat(at, starts, axis=0)]
-        has[filled] = 1
-    return places, has
+def _in_rows(array: Array, bags: Array, kept: Array, count: int) -> tuple[Array, Array]:
+    """Return the positions of each bag in a row, and which of them count."""
+    at = np.flatnonzero(kept)
+    own = bags[at]
+    starts = np.searchsorted(own, np.arange(count))
+    column = np.arange(at.size) - starts[own]
+    width = int(column.max()) + 1 if at.size else 1
+    places, there = np.zeros((count, width), np.int64), np.zeros((count, width), bool)
+    places[own, column], there[own, column] = array[at], True
+    return places, there
 
 
 @ROWS.function("function", name="embedding_bag", aliases="_embedding_bag")
@@ -326,11 +334,9 @@ def plain_embedding_bag(
         raise RuntimeError(errors.weight_dtype(DTYPES[f.dtype_of(weight)].printed))
     _refuse_sparse("embedding_bag", weight, sparse)
     array, begins = _concrete(indices), _concrete(offsets)
-    values = _concrete(weight)
-    if array is None or begins is None or (mode == 2 and values is None):
+    if array is None or begins is None:
         raise UnsupportedFunctionError(
-            "embedding_bag of traced positions, or maxima of a traced matrix: its bags depend on "
-            "their values",
+            "embedding_bag of traced positions: its bags depend on their values",
             fix="use embedding, and reduce its result",
         )
     if begins.size and begins[0] != 0:
@@ -342,43 +348,31 @@ def plain_embedding_bag(
         raise RuntimeError(errors.bag_index(int(bad[0]), int(array[bad[0]]), rows))
     padding = -1 if padding_idx is None else padding_idx % rows
     count = max(begins.size - 1, 0) if include_last_offset else begins.size
-    ends = begins[:count]
-    bags = np.searchsorted(ends, np.arange(array.size), side="right") - 1
+    bags = np.searchsorted(begins[:count], np.arange(array.size), side="right") - 1
+    bags = bags.astype(np.int64)
     kept = array != padding
     sizes = np.bincount(bags[kept], minlength=count).astype(np.int64)
     dtype = f.dtype_of(weight)
-    extra: tuple[Any, ...]
-    placed = wrap(np.zeros(count, np.int64))
+    params = mode, count, padding, bool(scale_grad_by_freq)
     if mode == 2:
-        at = np.flatnonzero(kept)
-        places, filled = _first_largest(values, array[at], bags[at], count)
-        if at.size:
-            places = at[places]
-            positions = np.where(filled > 0, array[places], 0)
-        else:
-            places, positions = np.zeros_like(places), np.zeros_like(places)
-        extra, placed = (wrap(places), wrap(filled)), wrap(positions)
-        if not array.size:
-            zeros = np.zeros((count, f.shape_of(weight)[1]), dtype)
-            return wrap(zeros), wrap(bags), wrap(sizes), placed
-    elif per_sample_weights is not None:
-        extra = (
-            f.mul(per_sample_weights, wrap(kept.astype(dtype)))
-            if not kept.all()
-            else per_sample_weights,
-        )
+        placed = _in_rows(array, bags, kept, count)
+        out, positions = apply(LARGEST, (weight, *(wrap(x) for x in placed)), params)
+        return out, wrap(bags), wrap(sizes), positions
+    if per_sample_weights is not None:
+        factors = per_sample_weights
+        if not kept.all():
+            factors = f.mul(factors, wrap(kept.astype(dtype)))
+        op = WEIGHTED_BAG
     else:
         shares = kept.astype(dtype)
         if mode == 1:
             shares = shares / np.maximum(sizes, 1)[bags].astype(dtype)
-            placed = wrap(sizes.copy())
-        extra = (wrap(shares),)
-    weighted = per_sample_weights is not None and mode == 0
-    operands = (weight, indices, wrap(bags.astype(np.int64)), *extra)
-    out = apply(_BAG[weighted], operands, (mode, count, padding, bool(scale_grad_by_freq)))
+        factors, op = wrap(shares), BAG
+    out = apply(op, (weight, indices, wrap(bags), factors), params)
     wants = MODES.recording and isinstance(weight, Tensor) and weight.requires_grad
-    listed = bags.astype(np.int64) if mode or wants else np.zeros(0, np.int64)
-    return out, wrap(listed), wrap(np.zeros_like(sizes) if mode == 0 else sizes), placed
+    listed = bags if mode or wants else np.zeros(0, np.int64)
+    shown = sizes if mode else np.zeros_like(sizes)
+    return out, wrap(listed), wrap(shown), wrap(shown.copy())
 
 
 @ROWS.function("nn.functional", name="embedding_bag")

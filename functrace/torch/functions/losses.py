@@ -631,6 +631,8 @@ _LOWEST, _EPSILON = -100.0, 1e-12
 
 
 def _bce(x: Array, target: Array, *rest: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return _bce_derived(x, target, *rest)
     *weights, how = rest
     one, zero = (ew.maximum(ew.log(x), _LOWEST), ew.maximum(ew.log1p(ew.neg(x)), _LOWEST))
     losses = ew.sub(ew.mul(ew.sub(target, 1), zero), ew.mul(target, one))
@@ -663,7 +665,6 @@ def _bce_op(weighted: bool) -> Op:
         details=lambda specs, params: (
             {"reduction": params[0]} | ({} if weighted else {"weight": None})
         ),
-        derived=_bce_derived,
         gradient=_gradient_op("BinaryCrossEntropy", "weight"),
     )  # fmt: skip
 

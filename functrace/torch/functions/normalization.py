@@ -32,6 +32,7 @@ from functrace.torch.functions import in_place, picking, reductions, shaping
 from functrace.torch.functions.activations import part
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
+from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = FunctionTable()
@@ -143,6 +144,18 @@ def _layer_op(given: tuple[bool, bool]) -> Op:
 _LAYER = {(w, b): _layer_op((w, b)) for w in (False, True) for b in (False, True)}
 
 
+STOPPED = Op("DetachBackward0", ew.stop_gradient)
+
+
+def _constant(found: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Return the results of a normalization; traced statistics have no derivative, either."""
+    out, *statistics = found
+    array = out._array if isinstance(out, Tensor) else out
+    if isinstance(array, Tracer):
+        statistics = [apply(STOPPED, (x,)) for x in statistics]
+    return out, statistics[0], statistics[1]
+
+
 def _sizes(name: str, shape: Any, called: str = "normalized_shape") -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         raise TypeError(errors.must_be(name, called, 1, "tuple of ints", type(shape).__name__))
@@ -184,7 +197,7 @@ def native_layer_norm(
     _check_kind("LayerNormKernelImpl", input, weight, bias)
     given = weight is not None, bias is not None
     operands = tuple([x for x in (input, weight, bias) if x is not None])
-    return apply(_LAYER[given], operands, (given, sizes, float(eps)))
+    return _constant(apply(_LAYER[given], operands, (given, sizes, float(eps))))
 
 
 @ROWS.function("nn.functional", name="layer_norm")
@@ -308,7 +321,7 @@ def _apply_batch(
     if op is None:
         op = _BATCH[given] = _batch_op(given)
     operands = (input, *[x for x in parameters if x is not None])
-    return apply(op, operands, (given, training, eps))
+    return _constant(apply(op, operands, (given, training, eps)))
 
 
 @ROWS.function("function")

@@ -57,7 +57,7 @@ def check_slopes(
     sums = [sum(float((g.numpy() ** 2).sum()) for g in gradients(function, end)[1]) for end in ends]
     expected = (sums[0] - sums[1]) / (2 * step)
     tensors, grads = gradients(function, arrays, graph=True)
-    squares = sum((g * g).sum() for g in grads)
+    squares: Any = sum((g * g).sum() for g in grads)
     if not squares.requires_grad:
         found = 0.0
     else:

@@ -97,3 +97,13 @@ def test_refusals() -> None:
     ):
         with pytest.raises(error, match=text):
             call()
+
+
+def test_functional_transforms_have_the_same_derivatives() -> None:
+    for function in (
+        lambda w: F.embedding(t(INDICES), w, padding_idx=1, scale_grad_by_freq=True).sum(),
+        lambda w: (F.embedding_bag(t(INDICES), w, t(OFFSETS), mode="max") ** 2).sum(),
+    ):
+        w = t(W).requires_grad_()
+        expected = torch.autograd.grad(function(w), w)[0]
+        np.testing.assert_allclose(torch.func.grad(function)(t(W)).numpy(), expected.numpy())
