@@ -9,7 +9,7 @@ from typing import Any
 from functrace.torch.nn import functional, modules
 
 PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
-SUBMODULES = ("init", "parallel", "parameter", "utils")
+SUBMODULES = ("attention", "init", "parallel", "parameter", "utils")
 
 __all__ = [*modules.__all__, *PARAMETERS, "DataParallel", "functional", "modules", *SUBMODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
