@@ -413,7 +413,7 @@ def _maxima(x: Array, windows: tuple[Window, ...], *, nan: bool) -> tuple[Array,
         sources = _sources(size, window)
         kind = np.uint8 if len(sources) <= 256 else np.uint32
         before = (slice(None),) * axis
-        # Elements apart are compared twice: copied first, they take half of the time.
+        # Elements apart are compared twice: copied first, that is 2x faster.
         copies = axis == x.ndim - 1
 
         def at(a: Array, source: Any, before: Any = before, axis: int = axis) -> Array:

@@ -246,9 +246,10 @@ def _check_transposed(
         )
     sizes = _transposed_sizes(shape, weight, stride, params["padding"], dilation, more)
     if min(sizes) < 1:
+        line = (1,) if len(sizes) == 1 else ()  # PyTorch computes one axis as two
         raise RuntimeError(
-            f"Given input size per channel: ({spelled(shape[2:])}). Calculated output size per "
-            f"channel: ({spelled(sizes)}). Output size is too small"
+            f"Given input size per channel: ({spelled((*line, *shape[2:]))}). Calculated output "
+            f"size per channel: ({spelled((*line, *sizes))}). Output size is too small"
         )
 
 
