@@ -12,7 +12,7 @@ import typing as _typing
 
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
-from functrace.torch import autograd, func, namespace, nn, utils
+from functrace.torch import autograd, func, namespace, nn, random, utils
 from functrace.torch.autograd import (
     enable_grad,
     inference_mode,
@@ -69,6 +69,7 @@ __all__ = [
     "nn",
     "no_grad",
     "ops",
+    "random",
     "set_anomaly_enabled",
     "set_default_dtype",
     "set_grad_enabled",

@@ -14,6 +14,7 @@ import pytest
 
 import functrace as ft
 from functrace import torch
+from functrace.errors import FunctraceError
 from functrace.torch.random.engine import Engine
 from functrace.torch.random.filling import kept
 from functrace.torch.random.fused import exactly, multiply_add
@@ -341,6 +342,41 @@ def test_draws_become_constants_of_a_staged_function_with_a_warning() -> None:
     assert first.shape == (3,)
     with pytest.warns(UserWarning, match="bernoulli_ draws"):
         ft.jit(lambda x: x.clone().bernoulli_(0.5))(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "bernoulli(x)", "poisson(x)", "normal(x, 1.0)", "normal(1.0, x)", "multinomial(x, 2)",
+        "binomial(x, x)", "_standard_gamma(x)", "_sample_dirichlet(x)", "zeros(3).bernoulli_(x)",
+    ],
+)  # fmt: skip
+def test_parameters_that_vmap_maps_over_are_refused(call: str) -> None:
+    draw = eval(f"lambda x: torch.{call}", {"torch": torch})
+    with pytest.raises(RuntimeError, match="same randomness with a batched tensor"):
+        torch.func.vmap(draw, randomness="same")(torch.full((2, 3), 0.5))
+
+
+@pytest.mark.parametrize("call", ["bernoulli(x)", "poisson(x)", "normal(x, 1.0)", "normal(x, x)"])
+def test_gradients_of_samples_are_zero_and_their_values_those_of_eager_calls(call: str) -> None:
+    draw = eval(f"lambda x: torch.{call}", {"torch": torch})
+    x = torch.full((3,), 0.5)
+    torch.manual_seed(2)
+    expected = draw(x)
+    torch.manual_seed(2)
+    gradient, found = torch.func.grad(lambda x: (draw(x).sum(), draw(x * 0 + 1)), has_aux=True)(x)
+    assert gradient.tolist() == [0.0, 0.0, 0.0]
+    torch.manual_seed(2)
+    _, again = torch.func.grad(lambda x: (x.sum(), draw(x)), has_aux=True)(x)
+    assert torch.equal(again, expected)
+    assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("call", ["binomial(x, x)", "_sample_dirichlet(x)"])
+def test_transforms_refuse_samples_without_derivative(call: str) -> None:
+    draw = eval(f"lambda x: torch.{call}.sum()", {"torch": torch})
+    with pytest.raises(FunctraceError, match=r"derivative of .* is not implemented"):
+        torch.func.grad(draw)(torch.full((3,), 0.5))
 
 
 # -- distributions ---------------------------------------------------------------------------------

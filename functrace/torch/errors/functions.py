@@ -166,6 +166,10 @@ RANDOM_IN_VMAP = (
     "'different' randomness "
     "flags on vmap or perform the randomness operation out of vmap"
 )
+SAME_OF_BATCHED = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an "
+    "issue with functorch"
+)
 DIFFERENT_IN_VMAP = (
     "vmap: randomness='different' does not reach functions of random numbers here; draw them "
     "outside, one for each example, "

@@ -22,6 +22,8 @@ from functrace.torch.random.engine import Engine
 from functrace.torch.random.generator import engine_of
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.torch.tensors.views import write
+from functrace.tracing import Tracer
+from functrace.tracing.values import concrete_value, stages
 from functrace.typing import Array
 
 ROWS = FunctionTable()
@@ -47,6 +49,24 @@ def memory_of(x: Tensor) -> Array:
     """Return the array of a tensor, or for a traced one an array of its shape."""
     array = x._array
     return array if isinstance(array, np.ndarray) else np.empty(array.shape, np.int8)
+
+
+def values_of(x: Tensor) -> Array:
+    """Return the values of a tensor of parameters; of a traced one, those it has now.
+
+    Raises:
+        RuntimeError: for a tensor that ``vmap`` maps over.
+        ConcretizationError: for another one without values.
+    """
+    value = x._array
+    while isinstance(value, Tracer):
+        found = concrete_value(value)
+        if found is None:
+            if (stages() or "").startswith("vmap"):
+                raise RuntimeError(errors.SAME_OF_BATCHED)
+            return np.asarray(value)  # refused, with the way out
+        value = found
+    return np.asarray(value)
 
 
 def number(name: str, argument: str, position: int, value: Any) -> float:
@@ -260,12 +280,14 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         check_kernel(self, "bernoulli_tensor_cpu_self_", "c")
         shape = self._array.shape
         try:
-            chances = np.broadcast_to(memory_of(p), shape)
+            chances = np.broadcast_to(values_of(p), shape)
         except ValueError:
             chances = p.expand(shape)._array  # refused, with PyTorch's message
         check_chances(p)
         engine, like = engine_of("bernoulli_", generator), memory_of(self)
         drawn = trials_in_order(engine, chances, like).astype(self._array.dtype)
+        if isinstance(p._array, Tracer):  # no derivative depends on it
+            return write(_BERNOULLI, (self, wrap(drawn)))
         return write(_BERNOULLI_EACH, (self, p, wrap(drawn)))
     if not isinstance(p, (int, float, np.integer, np.floating)):
         raise TypeError(errors.invalid_combination("bernoulli_", [p]))
@@ -292,7 +314,7 @@ def check_chances(p: Tensor) -> None:
         NotImplementedError: if they are no floating numbers.
         RuntimeError: if one is not in [0, 1].
     """
-    chances = p._array
+    chances = values_of(p)
     if chances.dtype.kind in "biuc":
         raise NotImplementedError(
             errors.no_kernel("bernoulli_tensor_cpu_p_").format(p.dtype.printed)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive, Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE
@@ -31,6 +32,7 @@ from functrace.torch.random.filling import (
     check_chances,
     check_kernel,
     memory_of,
+    values_of,
 )
 from functrace.torch.random.generator import engine_of
 from functrace.torch.random.rejection import binomials, gammas, poissons
@@ -56,11 +58,37 @@ _BERNOULLI_NUMBER = without_derivative(
     "bernoulli",
 )
 _POISSON = Op("PoissonBackward0", _drawn, edges=(0,))
-_BINOMIAL = without_derivative(
-    Op("NotImplemented", _drawn, edges=(0, 1), called="binomial"), "binomial"
+
+
+def _undifferentiable(name: str, instead: str, operands: int) -> Op:
+    """Return the op of a sample whose derivative PyTorch does not implement: backward raises, and
+    so do functional transforms.
+    """
+    primitive = Primitive(
+        name.lstrip("_") + "_drawn",
+        eval=lambda *given: given[-1].astype(given[0].dtype),
+        aval=lambda *given: ShapeDtype(given[-1].shape, given[0].dtype),
+        jvp=absent(because=f"the derivative of {name} is not implemented", instead=instead),
+        transpose=absent(because=f"{name} is not linear", instead=instead),
+        batch=ELEMENTWISE,
+    )
+    op = Op(
+        "NotImplemented",
+        lambda *given: bind(primitive, given, ()),
+        edges=tuple(range(operands)),
+        derived=_drawn,
+        called=name,
+    )
+    return without_derivative(op, name)
+
+
+_BINOMIAL = _undifferentiable(
+    "binomial", "the gradient of an expectation needs another estimator, such as log_prob", 2
 )
-_DIRICHLET = without_derivative(
-    Op("NotImplemented", _drawn, edges=(0,), called="_sample_dirichlet"), "_sample_dirichlet"
+_DIRICHLET = _undifferentiable(
+    "_sample_dirichlet",
+    "torch.distributions.Dirichlet(...).rsample(), or normalize torch._standard_gamma(...)",
+    1,
 )
 _NORMALS = {
     (True, False): Op("NormalBackward1", _drawn, edges=(0,)),
@@ -81,7 +109,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
         check_kernel(input, "bernoulli_tensor_cpu_self_", "c")
         check_chances(input)
         engine = engine_of("bernoulli", generator)
-        drawn = numbers.trials_each(engine, input._array.ravel()).reshape(shape)
+        drawn = numbers.trials_each(engine, values_of(input).ravel()).reshape(shape)
         return apply(_BERNOULLI, (input, wrap(drawn)))
     if not isinstance(p, (int, float, np.integer, np.floating)):
         raise TypeError(errors.invalid_combination("bernoulli", [input, p]))
@@ -165,7 +193,7 @@ def _check_deviation(std: Any) -> None:
     if isinstance(std, Tensor):
         if std._array.dtype.kind == "c":
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std._array.size and not std._array.min() >= 0:
+        if math.prod(std._array.shape) and not values_of(std).min() >= 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -189,10 +217,10 @@ def _normals_of_tensors(mean: Any, std: Any, generator: Any) -> Array:
     """
     _check_deviation(std)
     first: Tensor = mean if isinstance(mean, Tensor) else std
-    if first._array.size:
+    if math.prod(first._array.shape):
         check_kernel(first, "normal_kernel_cpu", "biu")
     kind = first._array.dtype
-    means, deviations = (memory_of(x) if isinstance(x, Tensor) else x for x in (mean, std))
+    means, deviations = (values_of(x) if isinstance(x, Tensor) else x for x in (mean, std))
     if isinstance(mean, Tensor) and isinstance(std, Tensor):
         check_broadcast(means.shape, deviations.shape)
     shape = np.broadcast_shapes(np.shape(means), np.shape(deviations))
@@ -243,7 +271,7 @@ def multinomial(
     if isinstance(num_samples, (bool, float)):
         kind = type(num_samples).__name__
         raise TypeError(errors.must_be("multinomial", "num_samples", 1, "int", kind))
-    weights = input._array
+    weights = values_of(input)
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if weights.dtype.kind in "biuc":
@@ -318,7 +346,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """
     tensors_only("poisson", input=input)
     check_kernel(input, "poisson_cpu", "biuc")
-    rates = input._array
+    rates = values_of(input)
     engine = engine_of("poisson", generator)
     drawn = poissons(engine, rates.ravel().astype(np.float64)).reshape(rates.shape)
     return apply(_POISSON, (input, wrap(drawn)))
@@ -338,7 +366,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         RuntimeError: if the dtypes differ.
     """
     tensors_only("binomial", count=count, prob=prob)
-    trials, chances = count._array, prob._array
+    trials, chances = values_of(count), values_of(prob)
     if trials.dtype.kind in "biuc":
         raise ValueError(
             f"binomial only supports floating-point dtypes for count, got: {count.dtype.printed}"
@@ -407,7 +435,7 @@ def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
     """
     tensors_only("_standard_gamma", self=self)
     _check_long_floats(self, "gamma_cpu")
-    shapes = self._array
+    shapes = values_of(self)
     kind = shapes.dtype
     engine = engine_of("_standard_gamma", generator)
     drawn = gammas(engine, shapes.ravel(), float(np.finfo(kind).tiny)).reshape(shapes.shape)
@@ -424,7 +452,7 @@ def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
     """
     tensors_only("_sample_dirichlet", self=self)
     _check_long_floats(self, "dirichlet")
-    shapes = self._array
+    shapes = values_of(self)
     kind = shapes.dtype
     engine = engine_of("_sample_dirichlet", generator)
     drawn = gammas(engine, shapes.ravel().astype(np.float64), 0.0).reshape(shapes.shape)

@@ -32,6 +32,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* draws random numbers while jit")
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", LIKE)
 def test_like_a_traced_value(name: str, transform: str) -> None:
