@@ -49,6 +49,7 @@ __all__ = [
     "alpha_dropout_",
     "amax",
     "amin",
+    "aminmax",
     "angle",
     "any",
     "arange",
@@ -68,6 +69,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "argwhere",
     "as_strided",
     "as_strided_",
     "as_tensor",
@@ -91,6 +93,7 @@ __all__ = [
     "bernoulli",
     "bilinear",
     "binary_cross_entropy_with_logits",
+    "bincount",
     "binomial",
     "bitwise_and",
     "bitwise_left_shift",
@@ -105,6 +108,7 @@ __all__ = [
     "broadcast_shapes",
     "broadcast_tensors",
     "broadcast_to",
+    "bucketize",
     "can_cast",
     "cartesian_prod",
     "cat",
@@ -259,6 +263,9 @@ __all__ = [
     "hardshrink",
     "heaviside",
     "hinge_embedding_loss",
+    "histc",
+    "histogram",
+    "histogramdd",
     "hsplit",
     "hstack",
     "hypot",
@@ -297,9 +304,11 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "istft",
     "kaiser_window",
     "kl_div",
     "kron",
+    "kthvalue",
     "layer_norm",
     "lcm",
     "lcm_",
@@ -360,8 +369,10 @@ __all__ = [
     "min",
     "minimum",
     "mm",
+    "mode",
     "moveaxis",
     "movedim",
+    "msort",
     "mul",
     "multinomial",
     "multiply",
@@ -371,6 +382,7 @@ __all__ = [
     "nan_to_num_",
     "nanmean",
     "nanmedian",
+    "nanquantile",
     "nansum",
     "narrow",
     "native_batch_norm",
@@ -385,6 +397,7 @@ __all__ = [
     "negative_",
     "nextafter",
     "nonzero",
+    "nonzero_static",
     "norm",
     "normal",
     "not_equal",
@@ -410,6 +423,7 @@ __all__ = [
     "prod",
     "promote_types",
     "qr",
+    "quantile",
     "rad2deg",
     "rad2deg_",
     "rand",
@@ -451,6 +465,7 @@ __all__ = [
     "scatter",
     "scatter_add",
     "scatter_reduce",
+    "searchsorted",
     "seed",
     "select",
     "select_scatter",
@@ -483,6 +498,7 @@ __all__ = [
     "stack",
     "std",
     "std_mean",
+    "stft",
     "sub",
     "subtract",
     "sum",
@@ -521,6 +537,8 @@ __all__ = [
     "uint8",
     "unbind",
     "unflatten",
+    "unique",
+    "unique_consecutive",
     "unravel_index",
     "unsafe_chunk",
     "unsafe_split",
@@ -668,6 +686,9 @@ def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out:
 def amin(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the smallest element, of all or along dimensions; ties share the gradient."""
 
+def aminmax(input: Operand, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> Any:
+    """Return the smallest and the largest element, of all or along a dimension."""
+
 def angle(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of complex numbers; of negative ones, pi."""
 
@@ -742,6 +763,9 @@ def argsort(
     out: Any = None,
 ) -> Value:
     """Return the indices that sort elements along a dimension."""
+
+def argwhere(input: Operand) -> Value:
+    """Return the positions of nonzero elements, one row each."""
 
 def as_strided(
     input: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
@@ -855,6 +879,9 @@ def binary_cross_entropy_with_logits(
 ) -> Value:
     """Return the cross-entropy of logits; see ``nn.functional``."""
 
+def bincount(input: Operand, weights: Operand | None = None, minlength: builtins.int = 0) -> Value:
+    """Return how often each number occurs in a vector of non-negative integers, or the sum of its weights."""
+
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Return numbers of successes."""
 
@@ -902,6 +929,11 @@ def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Any, ...]:
 
 def broadcast_to(input: Operand, size: Sequence[builtins.int]) -> Value:
     """Return a view of this shape that repeats dimensions of size 1."""
+
+def bucketize(
+    input: Any, boundaries: Operand, *, out_int32: builtins.bool = False, right: builtins.bool = False, out: Any = None
+) -> Value:
+    """Return for each element the number of its bucket between sorted boundaries."""
 
 def can_cast(from_: Dtype, to: Dtype) -> builtins.bool:
     """Return True if results of a dtype may be written into tensors of another one."""
@@ -1537,6 +1569,32 @@ def hinge_embedding_loss(
 ) -> Value:
     """Return the hinge loss of distances; see ``nn.functional.hinge_embedding_loss``."""
 
+def histc(
+    input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Any = None
+) -> Value:
+    """Return how many elements lie in each of equal bins."""
+
+def histogram(
+    input: Operand,
+    bins: Any,
+    *,
+    range: Sequence[builtins.float] | None = None,
+    weight: Operand | None = None,
+    density: builtins.bool = False,
+    out: Any = None,
+) -> Any:
+    """Return how many elements lie in each bin, and the edges of the bins."""
+
+def histogramdd(
+    input: Operand,
+    bins: Any,
+    *,
+    range: Sequence[builtins.float] | None = None,
+    weight: Operand | None = None,
+    density: builtins.bool = False,
+) -> Any:
+    """Return how many points lie in each cell of a grid, and the edges of the cells."""
+
 def hsplit(input: Operand, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
     """Return pieces of the tensor along dimension 1, as views."""
 
@@ -1660,6 +1718,20 @@ def isposinf(input: Operand, *, out: Tensor | None = None) -> Value:
 def isreal(input: Operand) -> Value:
     """Return a mask of the elements without an imaginary part."""
 
+def istft(
+    input: Operand,
+    n_fft: builtins.int,
+    hop_length: builtins.int | None = None,
+    win_length: builtins.int | None = None,
+    window: Operand | None = None,
+    center: builtins.bool = True,
+    normalized: builtins.bool = False,
+    onesided: builtins.bool | None = None,
+    length: builtins.int | None = None,
+    return_complex: builtins.bool = False,
+) -> Value:
+    """Return the signal of Fourier transforms of overlapping pieces, by least squares: the inverse of `stft`."""
+
 def kaiser_window(
     window_length: builtins.int,
     periodic: builtins.bool = True,
@@ -1678,6 +1750,11 @@ def kl_div(input: Operand, target: Operand, reduction: builtins.int = 0, *, log_
 
 def kron(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the Kronecker product: all products of elements, in blocks."""
+
+def kthvalue(
+    input: Operand, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None
+) -> Any:
+    """Return the ``k``-th smallest element along a dimension, and its position."""
 
 def layer_norm(
     input: Operand,
@@ -1932,11 +2009,17 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Val
 def mm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two matrices."""
 
+def mode(input: Operand, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
+    """Return the most frequent element along a dimension (the smallest of several), and its last position."""
+
 def moveaxis(input: Operand, source: Any, destination: Any) -> Value:
     """Return a view with dimensions moved to other positions."""
 
 def movedim(input: Operand, source: Any, destination: Any) -> Value:
     """Return a view with dimensions moved to other positions."""
+
+def msort(input: Operand, *, out: Any = None) -> Value:
+    """Return the elements sorted along the first dimension."""
 
 def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input * other``."""
@@ -1983,6 +2066,17 @@ def nanmean(input: Operand, dim: Any = None, keepdim: builtins.bool = False, *, 
 
 def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with its index."""
+
+def nanquantile(
+    input: Operand,
+    q: Any,
+    dim: builtins.int | None = None,
+    keepdim: builtins.bool = False,
+    *,
+    interpolation: builtins.str = "linear",
+    out: Any = None,
+) -> Value:
+    """Return quantiles of all elements, or along a dimension, ignoring nan."""
 
 def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of the elements that are not nan."""
@@ -2049,6 +2143,9 @@ def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> V
 
 def nonzero(input: Operand, *, as_tuple: builtins.bool = False) -> Any:
     """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
+
+def nonzero_static(input: Operand, *, size: builtins.int, fill_value: builtins.int = -1) -> Value:
+    """Return the positions of the first ``size`` nonzero elements, and rows of ``fill_value`` if there are fewer."""
 
 def norm(
     input: Operand,
@@ -2186,6 +2283,17 @@ def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
 
 def qr(input: Operand, some: builtins.bool = True, *, out: Any = None) -> Any:
     """Return the orthogonal and the upper triangular factor; the older form of `linalg.qr`."""
+
+def quantile(
+    input: Operand,
+    q: Any,
+    dim: builtins.int | None = None,
+    keepdim: builtins.bool = False,
+    *,
+    interpolation: builtins.str = "linear",
+    out: Any = None,
+) -> Value:
+    """Return quantiles of all elements, or along a dimension."""
 
 def rad2deg(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return angles in radians as degrees."""
@@ -2431,6 +2539,18 @@ def scatter_reduce(
 ) -> Value:
     """Return the tensor with elements of ``src`` written at indices along a dimension, reduced if indices coincide."""
 
+def searchsorted(
+    sorted_sequence: Operand,
+    input: Any,
+    *,
+    out_int32: builtins.bool = False,
+    right: builtins.bool = False,
+    side: builtins.str | None = None,
+    sorter: Tensor | None = None,
+    out: Any = None,
+) -> Value:
+    """Return positions at which elements keep a sequence sorted."""
+
 def seed() -> builtins.int:
     """Seed with a nondeterministic number; returns the seed."""
 
@@ -2544,6 +2664,21 @@ def std_mean(
     correction: builtins.float | None = None,
 ) -> Any:
     """Return the standard deviation and the mean, of all elements or along dimensions; with Bessel's correction by default."""
+
+def stft(
+    input: Operand,
+    n_fft: builtins.int,
+    hop_length: builtins.int | None = None,
+    win_length: builtins.int | None = None,
+    window: Operand | None = None,
+    center: builtins.bool = True,
+    pad_mode: builtins.str = "reflect",
+    normalized: builtins.bool = False,
+    onesided: builtins.bool | None = None,
+    return_complex: builtins.bool | None = None,
+    align_to_window: builtins.bool | None = None,
+) -> Value:
+    """Return the Fourier transforms of overlapping pieces of a signal."""
 
 def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
@@ -2709,6 +2844,23 @@ def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
 
 def unflatten(input: Operand, dim: builtins.int, sizes: Sequence[builtins.int]) -> Value:
     """Return a view with a dimension split into several."""
+
+def unique(
+    input: Operand,
+    sorted: builtins.bool = True,
+    return_inverse: builtins.bool = False,
+    return_counts: builtins.bool = False,
+    dim: builtins.int | None = None,
+) -> Any:
+    """Return the different elements (or slices of a dimension), in ascending order."""
+
+def unique_consecutive(
+    input: Operand,
+    return_inverse: builtins.bool = False,
+    return_counts: builtins.bool = False,
+    dim: builtins.int | None = None,
+) -> Any:
+    """Return the elements (or slices of a dimension) that differ from the one before."""
 
 def unravel_index(indices: Tensor, shape: Any) -> builtins.tuple[Any, ...]:
     """Return the positions in a shape of positions among all elements."""
@@ -3002,6 +3154,9 @@ class Methods:
     def amin(self, dim: Dims = (), keepdim: builtins.bool = False) -> Tensor:
         """Return the smallest element, of all or along dimensions; ties share the gradient."""
 
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Return the smallest and the largest element, of all or along a dimension."""
+
     def angle(self) -> Tensor:
         """Return the angle of complex numbers; of negative ones, pi."""
 
@@ -3058,6 +3213,9 @@ class Methods:
 
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False) -> Tensor:
         """Return the indices that sort elements along a dimension."""
+
+    def argwhere(self) -> Tensor:
+        """Return the positions of nonzero elements, one row each."""
 
     def as_strided(
         self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
@@ -3119,6 +3277,9 @@ class Methods:
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
+
+    def bincount(self, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
+        """Return how often each number occurs in a vector of non-negative integers, or the sum of its weights."""
 
     def bitwise_and(self, other: Operand) -> Tensor:
         """Return the bitwise and."""
@@ -3530,6 +3691,19 @@ class Methods:
     def heaviside_(self, values: Operand) -> Tensor:
         """`heaviside`, in place."""
 
+    def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
+        """Return how many elements lie in each of equal bins."""
+
+    def histogram(
+        self,
+        bins: Any,
+        *,
+        range: Sequence[builtins.float] | None = None,
+        weight: Operand | None = None,
+        density: builtins.bool = False,
+    ) -> Any:
+        """Return how many elements lie in each bin, and the edges of the bins."""
+
     def hsplit(self, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
         """Return pieces of the tensor along dimension 1, as views."""
 
@@ -3686,12 +3860,29 @@ class Methods:
     def isreal(self) -> Tensor:
         """Return a mask of the elements without an imaginary part."""
 
+    def istft(
+        self,
+        n_fft: builtins.int,
+        hop_length: builtins.int | None = None,
+        win_length: builtins.int | None = None,
+        window: Operand | None = None,
+        center: builtins.bool = True,
+        normalized: builtins.bool = False,
+        onesided: builtins.bool | None = None,
+        length: builtins.int | None = None,
+        return_complex: builtins.bool = False,
+    ) -> Tensor:
+        """Return the signal of Fourier transforms of overlapping pieces, by least squares: the inverse of `stft`."""
+
     @property
     def itemsize(self) -> builtins.int:
         """Bytes of one element."""
 
     def kron(self, other: Operand) -> Tensor:
         """Return the Kronecker product: all products of elements, in blocks."""
+
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False) -> Any:
+        """Return the ``k``-th smallest element along a dimension, and its position."""
 
     @property
     def layout(self) -> Any:
@@ -3881,11 +4072,17 @@ class Methods:
     def mm(self, other: Operand) -> Tensor:
         """Return the product of two matrices."""
 
+    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False) -> Any:
+        """Return the most frequent element along a dimension (the smallest of several), and its last position."""
+
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with dimensions moved to other positions."""
 
     def movedim(self, source: Any, destination: Any) -> Tensor:
         """Return a view with dimensions moved to other positions."""
+
+    def msort(self) -> Tensor:
+        """Return the elements sorted along the first dimension."""
 
     def mul(self, other: Operand) -> Tensor:
         """Return ``input * other``."""
@@ -3933,6 +4130,16 @@ class Methods:
 
     def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the lower median of all elements, or along a dimension, with its index."""
+
+    def nanquantile(
+        self,
+        q: Any,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: builtins.str = "linear",
+    ) -> Tensor:
+        """Return quantiles of all elements, or along a dimension, ignoring nan."""
 
     def nansum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum of the elements that are not nan."""
@@ -4048,6 +4255,9 @@ class Methods:
     def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
         """Return the positions of nonzero elements: one row each, or one tensor for each dimension."""
 
+    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:
+        """Return the positions of the first ``size`` nonzero elements, and rows of ``fill_value`` if there are fewer."""
+
     def norm(
         self,
         p: builtins.float | builtins.str | None = "fro",
@@ -4111,6 +4321,16 @@ class Methods:
 
     def qr(self, some: builtins.bool = True) -> Any:
         """Return the orthogonal and the upper triangular factor; the older form of `linalg.qr`."""
+
+    def quantile(
+        self,
+        q: Any,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: builtins.str = "linear",
+    ) -> Tensor:
+        """Return quantiles of all elements, or along a dimension."""
 
     def rad2deg(self) -> Tensor:
         """Return angles in radians as degrees."""
@@ -4328,6 +4548,21 @@ class Methods:
     ) -> Any:
         """Return the standard deviation, of all elements or along dimensions; with Bessel's correction by default."""
 
+    def stft(
+        self,
+        n_fft: builtins.int,
+        hop_length: builtins.int | None = None,
+        win_length: builtins.int | None = None,
+        window: Operand | None = None,
+        center: builtins.bool = True,
+        pad_mode: builtins.str = "reflect",
+        normalized: builtins.bool = False,
+        onesided: builtins.bool | None = None,
+        return_complex: builtins.bool | None = None,
+        align_to_window: builtins.bool | None = None,
+    ) -> Tensor:
+        """Return the Fourier transforms of overlapping pieces of a signal."""
+
     def storage(self) -> TypedStorage:
         """Return the tensor's storage, as elements (deprecated: use `untyped_storage`)."""
 
@@ -4467,6 +4702,20 @@ class Methods:
         self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None, **named: builtins.float
     ) -> Tensor:
         """Overwrite with numbers uniform in ``[from, to)``."""
+
+    def unique(
+        self,
+        sorted: builtins.bool = True,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Any:
+        """Return the different elements (or slices of a dimension), in ascending order."""
+
+    def unique_consecutive(
+        self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None
+    ) -> Any:
+        """Return the elements (or slices of a dimension) that differ from the one before."""
 
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return pieces that may be written into."""

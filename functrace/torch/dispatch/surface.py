@@ -33,6 +33,7 @@ from functrace.torch.functions import (
     dropout,
     embedding,
     factories,
+    fourier,
     in_place,
     linear_algebra,
     losses,
@@ -47,6 +48,7 @@ from functrace.torch.functions import (
     reductions,
     resampling,
     scattering,
+    searching,
     shaping,
     special,
     statistics,
@@ -65,7 +67,7 @@ TABLES = tuple(
         random, random_factories, filling, sampling,
         convolution, padding, pooling, resampling, losses, activations, distances, margins,
         normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
-        special, arithmetic, linear_algebra, arranging,
+        special, arithmetic, linear_algebra, arranging, searching, fourier,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
