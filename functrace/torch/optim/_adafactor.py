@@ -15,6 +15,7 @@ from functrace.torch.optim.optimizer import ParamsT, check_at_least_zero, check_
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     plain,
     step_count,
@@ -22,7 +23,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "adafactor"]
 
 
 class Adafactor(PerParameter):
@@ -161,3 +162,8 @@ class Adafactor(PerParameter):
         step = f.mul(f.rsqrt(f.at_least(squares, floor * floor)), grad)
         larger = max(1.0, f.norm(step) / ((count**0.5) * d))
         f.add_(param, step, plain(-scale / larger))
+
+
+adafactor = functional(
+    Adafactor, ("row_var", "col_var", "variance", "step"), {"eps": ("eps1", "eps2")}
+)

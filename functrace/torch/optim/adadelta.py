@@ -16,6 +16,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     plain,
     step_count,
@@ -23,7 +24,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(PerParameter):
@@ -132,3 +133,6 @@ class Adadelta(PerParameter):
         f.mul_(deltas, rho)
         f.addcmul_(deltas, delta, delta, 1 - rho)
         f.add_(param, delta, rate)
+
+
+adadelta = functional(Adadelta, ("square_avg", "acc_delta", "step"))

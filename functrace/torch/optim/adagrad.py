@@ -17,13 +17,14 @@ from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
     complex_filled,
+    functional,
     hyper,
     plain,
     step_count,
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(PerParameter):
@@ -138,3 +139,6 @@ class Adagrad(PerParameter):
             grad = f.add(grad, param, weight_decay)
         f.addcmul_(total, grad, grad)
         f.addcdiv_(param, grad, f.shift(f.sqrt(total), eps), rate)
+
+
+adagrad = functional(Adagrad, ("sum", "step"))

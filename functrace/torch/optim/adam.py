@@ -19,6 +19,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     plain,
     step_count,
@@ -26,7 +27,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(PerParameter):
@@ -192,3 +193,8 @@ class Adam(PerParameter):
             f.maximum_(buffers[2], square)
             square = buffers[2]
         f.addcdiv_(param, mean, f.shift(f.div(f.sqrt(square), correction), eps), step_size)
+
+
+adam = functional(
+    Adam, ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"), {"betas": ("beta1", "beta2")}
+)

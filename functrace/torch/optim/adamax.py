@@ -17,6 +17,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     plain,
     step_count,
@@ -24,7 +25,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(PerParameter):
@@ -130,3 +131,6 @@ class Adamax(PerParameter):
         f.mul_(largest, beta2)
         f.maximum_(largest, f.shift(f.abs(grad), eps))
         f.addcdiv_(param, mean, largest, rate)
+
+
+adamax = functional(Adamax, ("exp_avg", "exp_inf", "step"), {"betas": ("beta1", "beta2")})

@@ -9,9 +9,10 @@ from typing import Any
 
 from functrace.torch.optim.adam import Adam
 from functrace.torch.optim.optimizer import ParamsT
+from functrace.torch.optim.stepping import functional
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
@@ -79,3 +80,11 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+adamw = functional(
+    AdamW,
+    ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"),
+    {"betas": ("beta1", "beta2")},
+    decoupled_weight_decay=True,
+)

@@ -17,6 +17,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     overwrite_number,
     plain,
@@ -25,7 +26,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(PerParameter):
@@ -142,3 +143,6 @@ class ASGD(PerParameter):
             f.copy_(average, param)
         else:
             f.add_(average, f.mul(f.sub(param, average), mu))
+
+
+asgd = functional(ASGD, ("ax", "mu", "eta", "step"))

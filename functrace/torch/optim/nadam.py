@@ -18,6 +18,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     overwrite_number,
     plain,
@@ -26,7 +27,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(PerParameter):
@@ -167,3 +168,8 @@ class NAdam(PerParameter):
         scale = f.shift(f.sqrt(f.div(square, correction)), eps)
         f.addcdiv_(param, grad, scale, rate)
         f.addcdiv_(param, mean, scale, ahead)
+
+
+nadam = functional(
+    NAdam, ("exp_avg", "exp_avg_sq", "mu_product", "step"), {"betas": ("beta1", "beta2")}
+)

@@ -17,6 +17,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     plain,
     step_count,
@@ -24,7 +25,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(PerParameter):
@@ -166,3 +167,6 @@ class RAdam(PerParameter):
             scale = f.over(root, f.shift(f.sqrt(square), eps))
             step = f.mul(f.mul(step, scale), rectified)
         f.add_(param, step, -1)
+
+
+radam = functional(RAdam, ("exp_avg", "exp_avg_sq", "step"), {"betas": ("beta1", "beta2")})

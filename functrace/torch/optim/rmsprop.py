@@ -16,6 +16,7 @@ from functrace.torch.optim.optimizer import (
 from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
+    functional,
     hyper,
     plain,
     step_count,
@@ -23,7 +24,7 @@ from functrace.torch.optim.stepping import (
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(PerParameter):
@@ -160,3 +161,6 @@ class RMSprop(PerParameter):
             f.add_(param, buffers[1], rate)
         else:
             f.addcdiv_(param, grad, scale, rate)
+
+
+rmsprop = functional(RMSprop, ("square_avg", "grad_avg", "momentum_buffer", "step"))

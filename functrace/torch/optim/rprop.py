@@ -17,12 +17,13 @@ from functrace.torch.optim.stepping import (
     PerParameter,
     advance,
     complex_filled,
+    functional,
     step_count,
     zeros_like,
 )
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(PerParameter):
@@ -122,3 +123,10 @@ class Rprop(PerParameter):
         grad = f.zeroed(grad, factor, shrink)
         f.addcmul_(param, f.sign(grad), size, -1)
         f.copy_(before, grad)
+
+
+rprop = functional(
+    Rprop,
+    ("prev", "step_size", "step"),
+    {"etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")},
+)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from functrace.torch.optim import errors
 from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import ParamsT, check_tensor_lr
-from functrace.torch.optim.stepping import PerParameter, hyper, plain, zeros_like
+from functrace.torch.optim.stepping import PerParameter, functional, hyper, plain, zeros_like
 from functrace.torch.tensors.tensor import Tensor
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(PerParameter):
@@ -143,3 +143,6 @@ class SGD(PerParameter):
                 f.add_(buffer, grad, 1 - dampening)
             grad = f.add(grad, buffer, momentum) if nesterov else buffer
         f.add_(param, grad, -lr)
+
+
+sgd = functional(SGD, ("momentum_buffer",))

@@ -13,7 +13,7 @@ Layer: 9.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -309,3 +309,56 @@ def complex_filled(p: Tensor, value: object) -> Tensor:
 def step_count(group: dict[str, Any]) -> Tensor:
     """Return a new step count."""
     return number_tensor(0.0, group.get("fused"))
+
+
+def functional(
+    kind: type[PerParameter],
+    names: tuple[str, ...],
+    pairs: dict[str, tuple[str, str]] | None = None,
+    **fixed: object,
+) -> Callable[..., None]:
+    """Return the function that PyTorch has beside an optimizer: one step, of given state.
+
+    Args:
+        kind: the optimizer.
+        names: names of the state, in the order of the function's lists.
+        pairs: settings that are two arguments of the function.
+        fixed: settings that are none.
+
+    Returns:
+        a function of lists: parameters, gradients, and one for each name (empty ones where a
+        setting needs none); settings are keywords.
+    """
+    flags = ("foreach", "fused", "maximize", "differentiable", "capturable")
+
+    def update(
+        params: list[Tensor], grads: list[Tensor], *lists: list[Any], **settings: object
+    ) -> None:
+        if len(lists) != len(names):
+            raise TypeError(f"{kind.__name__.lower()}() takes the lists {', '.join(names)}")
+        group = dict.fromkeys(flags, False) | kind._ADDED | settings | fixed
+        for name, (first, second) in (pairs or {}).items():
+            group[name] = group.pop(first), group.pop(second)
+        if group["capturable"] and kind._capturable is not None:
+            raise AssertionError(errors.capturable(kind._capturable[0], xla=kind._capturable[1]))
+        owner = kind.__new__(kind)
+        differentiable = bool(group["differentiable"])
+        direct = not differentiable and is_direct()
+        for k, (p, grad) in enumerate(zip(params, grads, strict=True)):
+            state = {name: x[k] for name, x in zip(names, lists, strict=True) if len(x) > k}
+            state = {name: x for name, x in state.items() if x is not None}
+            owner._run(group, p, grad, state, direct, differentiable)
+            for name, x in zip(names, lists, strict=True):
+                if len(x) > k:
+                    x[k] = state.get(name)
+
+    update.__name__ = update.__qualname__ = kind.__name__.lower()
+    update.__doc__ = f"""Make one step of `{kind.__name__}` with given state, in place.
+
+    Args:
+        params: the parameters.
+        grads: their gradients.
+        lists: state by parameter: {", ".join(names)}.
+        settings: settings of a group.
+    """
+    return update

@@ -860,3 +860,53 @@ def test_averaged_models_are_pytorchs(kind: str) -> None:
         return before, plain(dict(twin.state_dict())), schedule.get_last_lr()
 
     check_close(plain(averaged(SHIM)), plain(averaged(torch)), 1e-10, kind)
+
+
+FUNCTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "sgd": (("none",), {"momentum": 0.9, "dampening": 0.1, "nesterov": False}),
+    "adam": (("zero", "zero", "zero", "step"), {"beta1": 0.9, "beta2": 0.99, "amsgrad": True}),
+    "adamw": (("zero", "zero", "empty", "step"), {"beta1": 0.9, "beta2": 0.99, "amsgrad": False}),
+    "adamax": (("zero", "zero", "step"), {"beta1": 0.9, "beta2": 0.99}),
+    "nadam": (
+        ("zero", "zero", "one", "step"),
+        {"beta1": 0.9, "beta2": 0.99, "momentum_decay": 0.1},
+    ),
+    "radam": (("zero", "zero", "step"), {"beta1": 0.9, "beta2": 0.99}),
+    "adagrad": (("zero", "step"), {"lr_decay": 0.1}),
+    "adadelta": (("zero", "zero", "step"), {"rho": 0.9}),
+    "rmsprop": (("zero", "zero", "empty", "step"), {"alpha": 0.9, "momentum": 0, "centered": True}),
+    "rprop": (
+        ("zero", "tenth", "step"),
+        {"etaminus": 0.5, "etaplus": 1.2, "step_size_min": 1e-6, "step_size_max": 50},
+    ),
+    "asgd": (("zero", "one", "eta", "step"), {"lambd": 0.1, "alpha": 0.75, "t0": 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_beside_optimizers_are_pytorchs(name: str) -> None:
+    def stepped(library: ModuleType) -> Any:
+        kinds, settings = FUNCTIONS[name]
+        settings = {"lr": 0.1, "weight_decay": 0.01, "eps": 1e-8, "maximize": False} | settings
+        for key, without in (("eps", ("sgd", "rprop", "asgd")), ("lr", ("rprop",))):
+            if name in without:
+                del settings[key]
+        if name == "rprop":
+            del settings["weight_decay"]
+        params = [library.from_numpy(a) for a in arrays([(3,), (2, 2)], "float64", 1)]
+        made: dict[str, Callable[[Any], Any]] = {
+            "none": lambda p: None,
+            "zero": library.zeros_like,
+            "tenth": lambda p: library.full_like(p, 0.1),
+            "one": lambda p: library.tensor(1.0),
+            "eta": lambda p: library.tensor(0.1),
+            "step": lambda p: library.tensor(0.0),
+        }
+        lists = [[made[kind](p) for p in params] if kind != "empty" else [] for kind in kinds]
+        function = getattr(importlib.import_module(f"{library.__name__}.optim.{name}"), name)
+        for step in range(4):
+            grads = [library.from_numpy(a) for a in arrays([(3,), (2, 2)], "float64", 10 + step)]
+            function(params, grads, *lists, **settings)
+        return plain([params, *lists])
+
+    check_close(stepped(SHIM), stepped(torch), 1e-12, name)
