@@ -19,6 +19,8 @@ from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
 __all__ = [
+    "_adaptive_avg_pool2d",
+    "_adaptive_avg_pool3d",
     "_dirichlet_grad",
     "_embedding_bag",
     "_sample_dirichlet",
@@ -72,6 +74,7 @@ __all__ = [
     "argwhere",
     "as_strided",
     "as_strided_",
+    "as_strided_scatter",
     "as_tensor",
     "asarray",
     "asin",
@@ -177,6 +180,7 @@ __all__ = [
     "diag_embed",
     "diagflat",
     "diagonal",
+    "diagonal_scatter",
     "diff",
     "digamma",
     "digamma_",
@@ -253,6 +257,8 @@ __all__ = [
     "greater",
     "greater_equal",
     "grid_sampler",
+    "grid_sampler_2d",
+    "grid_sampler_3d",
     "group_norm",
     "gru",
     "gru_cell",
@@ -277,6 +283,8 @@ __all__ = [
     "index_add",
     "index_copy",
     "index_fill",
+    "index_put",
+    "index_put_",
     "index_reduce",
     "index_select",
     "initial_seed",
@@ -352,6 +360,7 @@ __all__ = [
     "manual_seed",
     "margin_ranking_loss",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
     "matrix_exp",
@@ -422,6 +431,7 @@ __all__ = [
     "prelu",
     "prod",
     "promote_types",
+    "put",
     "qr",
     "quantile",
     "rad2deg",
@@ -441,6 +451,7 @@ __all__ = [
     "relu",
     "relu_",
     "remainder",
+    "renorm",
     "repeat_interleave",
     "reshape",
     "resolve_conj",
@@ -484,6 +495,7 @@ __all__ = [
     "sinc_",
     "sinh",
     "sinh_",
+    "slice_scatter",
     "slogdet",
     "softmax",
     "solve",
@@ -579,6 +591,12 @@ float: dtype
 double: dtype
 cfloat: dtype
 cdouble: dtype
+
+def _adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
+    """Return `adaptive_avg_pool2d`."""
+
+def _adaptive_avg_pool3d(input: Operand, output_size: Any) -> Value:
+    """Return `adaptive_avg_pool3d`."""
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """Return the derivative of an element of a point of Dirichlet's distribution by its concentration, over one less the element."""
@@ -776,6 +794,15 @@ def as_strided_(
     self: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
 ) -> Tensor:
     """`as_strided`, in place."""
+
+def as_strided_scatter(
+    input: Operand,
+    src: Operand,
+    size: Sequence[builtins.int],
+    stride: Sequence[builtins.int],
+    storage_offset: builtins.int | None = None,
+) -> Value:
+    """Return a copy with ``src`` in place of the view `as_strided` of it."""
 
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one; sharing memory with an array (traced or not); otherwise a copy."""
@@ -1205,6 +1232,11 @@ def diagflat(input: Operand, offset: builtins.int = 0) -> Value:
 def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Value:
     """Return a view of a diagonal of two dimensions, as the last dimension."""
 
+def diagonal_scatter(
+    input: Operand, src: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
+) -> Value:
+    """Return a copy with ``src`` on a diagonal of two dimensions."""
+
 def diff(
     input: Operand,
     n: builtins.int = 1,
@@ -1511,6 +1543,16 @@ def grid_sampler(
 ) -> Value:
     """Return `grid_sample`, with numbers for the modes."""
 
+def grid_sampler_2d(
+    input: Operand, grid: Operand, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool
+) -> Value:
+    """Return `grid_sample`, with numbers for the modes."""
+
+def grid_sampler_3d(
+    input: Operand, grid: Operand, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool
+) -> Value:
+    """Return `grid_sample`, with numbers for the modes."""
+
 def group_norm(
     input: Operand,
     num_groups: builtins.int,
@@ -1627,6 +1669,12 @@ def index_copy(input: Operand, dim: builtins.int, index: Operand, source: Operan
 
 def index_fill(input: Operand, dim: builtins.int, index: Operand, value: Operand) -> Value:
     """Return the tensor with slices at indices along a dimension filled with a number."""
+
+def index_put(input: Operand, indices: Sequence[Any], values: Operand, accumulate: builtins.bool = False) -> Value:
+    """Return the tensor with values written at positions: ``input[indices] = values``."""
+
+def index_put_(input: Operand, indices: Sequence[Any], values: Operand, accumulate: builtins.bool = False) -> Value:
+    """`index_put`, in place."""
 
 def index_reduce(
     input: Operand,
@@ -1922,6 +1970,9 @@ def margin_ranking_loss(
 
 def masked_fill(input: Operand, mask: Operand, value: Operand) -> Value:
     """Return the tensor with a number where the mask is true."""
+
+def masked_scatter(input: Operand, mask: Operand, source: Operand) -> Value:
+    """Return the tensor with the first elements of ``source`` where a mask is true, in row order."""
 
 def masked_select(input: Operand, mask: Tensor) -> Value:
     """Return the elements where the mask is true, in one dimension."""
@@ -2281,6 +2332,9 @@ def prod(
 def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
     """Return the smallest dtype to which two dtypes convert."""
 
+def put(input: Operand, index: Operand, source: Operand, accumulate: builtins.bool = False) -> Value:
+    """Return the tensor with elements written at positions among all elements, in row order."""
+
 def qr(input: Operand, some: builtins.bool = True, *, out: Any = None) -> Any:
     """Return the orthogonal and the upper triangular factor; the older form of `linalg.qr`."""
 
@@ -2430,6 +2484,9 @@ def relu_(input: Operand) -> Value:
 
 def remainder(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the remainder of ``input / other``, with the sign of ``other``."""
+
+def renorm(input: Operand, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Any = None) -> Value:
+    """Return the tensor with each slice along a dimension scaled down to a norm of at most ``maxnorm``."""
 
 def repeat_interleave(input: Operand, repeats: Any, dim: builtins.int | None = None) -> Value:
     """Return each element (or slice along a dimension) repeated consecutively."""
@@ -2601,6 +2658,16 @@ def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
 
 def sinh_(input: Operand) -> Value:
     """`sinh`, in place."""
+
+def slice_scatter(
+    input: Operand,
+    src: Operand,
+    dim: builtins.int = 0,
+    start: builtins.int | None = None,
+    end: builtins.int | None = None,
+    step: builtins.int = 1,
+) -> Value:
+    """Return a copy with ``src`` in place of a slice of a dimension."""
 
 def slogdet(input: Operand, *, out: Any = None) -> Any:
     """Return the signs of the determinants, and the logarithms of their absolute values."""
@@ -3163,6 +3230,9 @@ class Methods:
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return True if any elements are true, of all elements or along dimensions."""
 
+    def apply_(self, *given: Any) -> Tensor:
+        """Overwrite each element with what a Python function returns for it."""
+
     def arccos(self) -> Tensor:
         """Return the arccosine of each element."""
 
@@ -3226,6 +3296,15 @@ class Methods:
         self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
     ) -> Tensor:
         """`as_strided`, in place."""
+
+    def as_strided_scatter(
+        self,
+        src: Operand,
+        size: Sequence[builtins.int],
+        stride: Sequence[builtins.int],
+        storage_offset: builtins.int | None = None,
+    ) -> Tensor:
+        """Return a copy with ``src`` in place of the view `as_strided` of it."""
 
     def asin(self) -> Tensor:
         """Return the arcsine of each element."""
@@ -3475,6 +3554,11 @@ class Methods:
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
         """Return a view of a diagonal of two dimensions, as the last dimension."""
 
+    def diagonal_scatter(
+        self, src: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
+    ) -> Tensor:
+        """Return a copy with ``src`` on a diagonal of two dimensions."""
+
     def diff(
         self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Operand | None = None, append: Operand | None = None
     ) -> Tensor:
@@ -3569,6 +3653,9 @@ class Methods:
 
     def fill_(self, value: Operand) -> Tensor:
         """Overwrite every element with a number."""
+
+    def fill_diagonal_(self, fill_value: Any, wrap: builtins.bool = False) -> Tensor:
+        """Fill the diagonal of a matrix, or of a tensor with dimensions of one size, with a number."""
 
     def fix(self) -> Tensor:
         """Return the integer part of each element."""
@@ -3752,6 +3839,12 @@ class Methods:
 
     def index_fill_(self, dim: builtins.int, index: Operand, value: Operand) -> Tensor:
         """`index_fill`, in place."""
+
+    def index_put(self, indices: Sequence[Any], values: Operand, accumulate: builtins.bool = False) -> Tensor:
+        """Return the tensor with values written at positions: ``input[indices] = values``."""
+
+    def index_put_(self, indices: Sequence[Any], values: Operand, accumulate: builtins.bool = False) -> Tensor:
+        """`index_put`, in place."""
 
     def index_reduce(
         self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
@@ -4031,11 +4124,23 @@ class Methods:
     def mT(self) -> Tensor:
         """The tensor with its last two dimensions swapped, a view."""
 
+    def map2_(self, *given: Any) -> Tensor:
+        """Overwrite each element with what a Python function returns for it and those of other tensors."""
+
+    def map_(self, *given: Any) -> Tensor:
+        """Overwrite each element with what a Python function returns for it and those of other tensors."""
+
     def masked_fill(self, mask: Operand, value: Operand) -> Tensor:
         """Return the tensor with a number where the mask is true."""
 
     def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
         """`masked_fill`, in place."""
+
+    def masked_scatter(self, mask: Operand, source: Operand) -> Tensor:
+        """Return the tensor with the first elements of ``source`` where a mask is true, in row order."""
+
+    def masked_scatter_(self, mask: Operand, source: Operand) -> Tensor:
+        """`masked_scatter`, in place."""
 
     def masked_select(self, mask: Tensor) -> Tensor:
         """Return the elements where the mask is true, in one dimension."""
@@ -4319,6 +4424,12 @@ class Methods:
     ) -> Tensor:
         """Return the product of all elements, or along a dimension; integers multiply to int64."""
 
+    def put(self, index: Operand, source: Operand, accumulate: builtins.bool = False) -> Tensor:
+        """Return the tensor with elements written at positions among all elements, in row order."""
+
+    def put_(self, index: Operand, source: Operand, accumulate: builtins.bool = False) -> Tensor:
+        """`put`, in place."""
+
     def qr(self, some: builtins.bool = True) -> Any:
         """Return the orthogonal and the upper triangular factor; the older form of `linalg.qr`."""
 
@@ -4371,6 +4482,12 @@ class Methods:
 
     def remainder_(self, other: Operand) -> Tensor:
         """`remainder`, in place."""
+
+    def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+        """Return the tensor with each slice along a dimension scaled down to a norm of at most ``maxnorm``."""
+
+    def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
+        """`renorm`, in place."""
 
     def repeat(self, *repeats: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return the tensor repeated along each dimension."""
@@ -4501,6 +4618,16 @@ class Methods:
 
     def sinh_(self) -> Tensor:
         """`sinh`, in place."""
+
+    def slice_scatter(
+        self,
+        src: Operand,
+        dim: builtins.int = 0,
+        start: builtins.int | None = None,
+        end: builtins.int | None = None,
+        step: builtins.int = 1,
+    ) -> Tensor:
+        """Return a copy with ``src`` in place of a slice of a dimension."""
 
     def slogdet(self) -> Any:
         """Return the signs of the determinants, and the logarithms of their absolute values."""

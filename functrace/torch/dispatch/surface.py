@@ -44,6 +44,7 @@ from functrace.torch.functions import (
     picking,
     pooling,
     products,
+    putting,
     recurrent,
     reductions,
     resampling,
@@ -67,7 +68,7 @@ TABLES = tuple(
         random, random_factories, filling, sampling,
         convolution, padding, pooling, resampling, losses, activations, distances, margins,
         normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
-        special, arithmetic, linear_algebra, arranging, searching, fourier,
+        special, arithmetic, linear_algebra, arranging, searching, fourier, putting,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

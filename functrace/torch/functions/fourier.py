@@ -28,12 +28,12 @@ from functrace.typing import Array
 
 ROWS = FunctionTable()
 _VIEW_AS_REAL = next(row.function for row in PAIR_ROWS if row.name == "view_as_real")
-_NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
-_INVERSE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+_NORMS: dict[str | None, Any] = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
+_INVERSE: dict[str, Any] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 Sizes = tuple[int, ...]
 
 
-def _transform(x: Array, kind: str, points: Sizes, axes: Sizes, norm: str) -> Any:
+def _transform(x: Array, kind: str, points: Sizes, axes: Sizes, norm: Any) -> Any:
     """Transform an array along axes, one by one; a real transform comes first or last."""
     if kind in ("fft", "ifft"):
         found: Any = x
@@ -41,12 +41,12 @@ def _transform(x: Array, kind: str, points: Sizes, axes: Sizes, norm: str) -> An
             found = getattr(np.fft, kind)(found, n, axis, norm)
         return found
     if kind in ("rfft", "ihfft"):
-        way = norm if kind == "rfft" else _INVERSE[norm]
+        way: Any = norm if kind == "rfft" else _INVERSE[norm]
         found = np.fft.rfft(x, points[-1], axes[-1], way)
         for n, axis in zip(reversed(points[:-1]), reversed(axes[:-1]), strict=True):
             found = np.fft.fft(found, n, axis, way)
         return ew.conj(found) if kind == "ihfft" else found
-    way = norm if kind == "irfft" else _INVERSE[norm]
+    way: Any = norm if kind == "irfft" else _INVERSE[norm]
     found = ew.conj(x) if kind == "hfft" and x.dtype.kind == "c" else x
     for n, axis in zip(points[:-1], axes[:-1], strict=True):
         found = np.fft.ifft(found, n, axis, way)

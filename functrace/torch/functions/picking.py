@@ -51,7 +51,6 @@ from functrace.torch.functions.shaping import (
     narrow,
     permute,
     reshape,
-    select,
     sizes,
     transpose,
     unsqueeze,
@@ -1054,14 +1053,3 @@ def _running(
 
 _running("cumsum", core_cumsum, (), "sum")
 _running("cumprod", core_cumprod, (("self", 0), ("result", -1)), "product")
-
-
-# -- scatters into a selection or slice ------------------------------------------------------------
-
-
-@ROWS.function()
-def select_scatter(input: Operand, src: Operand, dim: int, index: int) -> Value:
-    """Return a copy with ``src`` at one position along a dimension."""
-    made = clone(input)
-    select(made, dim, index).copy_(src)
-    return made
