@@ -93,7 +93,8 @@ def _fill(
     *shown: Any,
 ) -> Tensor:
     engine, like = engine_of(name, generator), memory_of(self)
-    drawn = draw(engine, like.size, self._array.dtype).astype(self._array.dtype, copy=False)
+    kind = self._array.dtype
+    drawn = numbers.narrowed(draw(engine, like.size, kind), kind)
     return write(op, (self, wrap(numbers.placed(drawn, like))), shown)
 
 

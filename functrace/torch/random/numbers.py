@@ -38,6 +38,13 @@ def placed(numbers: Array, like: Array) -> Array:
     return numbers.reshape([like.shape[k] for k in order]).transpose(np.argsort(order))
 
 
+def narrowed(x: Array, kind: np.dtype[Any]) -> Array:
+    """Return numbers in a dtype; those of 16 bits are rounded to float32 first, as in PyTorch."""
+    if kind.itemsize == 2 and kind.kind not in "iu":
+        x = x.astype(np.float32)
+    return x.astype(kind, copy=False)
+
+
 def uniforms(
     engine: Engine, count: int, kind: np.dtype[Any], low: float = 0.0, high: float = 1.0
 ) -> Array:
@@ -87,7 +94,7 @@ def normals(
         return normals(engine, 2 * count, part, mean, scale, is_contiguous=is_contiguous).view(kind)
     if is_contiguous and count >= BLOCK:
         return in_blocks(engine, count, kind, mean, std)
-    return multiply_add(in_pairs(engine, count), std, mean).astype(kind, copy=False)
+    return narrowed(multiply_add(in_pairs(engine, count), std, mean), kind)
 
 
 def integers(engine: Engine, count: int, low: int, span: int, kind: np.dtype[Any]) -> Array:
@@ -109,7 +116,7 @@ def integers(engine: Engine, count: int, low: int, span: int, kind: np.dtype[Any
         drawn = (words % np.uint64(span)).view(np.int64)
     with np.errstate(over="ignore"):
         drawn += np.int64(low)
-    return drawn.astype(kind, copy=False)
+    return narrowed(drawn, kind)
 
 
 def all_integers(engine: Engine, count: int, kind: np.dtype[Any], digits: int) -> Array:
@@ -221,7 +228,7 @@ def exponentials(engine: Engine, count: int, kind: np.dtype[Any], rate: float = 
     uniform = -engine.doubles(count)
     # The last digit of a float64 does not show in a shorter dtype.
     log = exactly("log1p", uniform) if kind == np.float64 else np.log1p(uniform)
-    return ((-1 / rate) * log).astype(kind, copy=False)
+    return narrowed((-1 / rate) * log, kind)
 
 
 def geometrics(engine: Engine, count: int, p: float) -> Array:

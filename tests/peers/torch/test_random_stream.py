@@ -211,3 +211,12 @@ def test_tensors_made_for_tests_are_equal(dtype: str) -> None:
             if dtype != "bool" or "low" not in options:
                 made = f"torch.testing.make_tensor({shape}, device='cpu', dtype=torch.{dtype}"
                 check(f"{made}{options})", 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_many_numbers_of_strided_tensors_are_equal(dtype: str) -> None:
+    for fill in ("uniform_(-0.3, 0.7)", "normal_()", "normal_(0.3, 0.7)", "exponential_(0.7)",
+                 "geometric_(0.01)", "cauchy_(0.1, 0.2)", "log_normal_()", "bernoulli_(0.3)",
+                 "random_()", "random_(3, 5000)"):  # fmt: skip
+        check(f"torch.empty(100_000, dtype=torch.{dtype})[::2].{fill}", 8)
+        check(f"torch.empty(30_000, dtype=torch.{dtype}).{fill}", 8)
