@@ -201,6 +201,16 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "PoissonBackward0": ("poisson", _drawn), "binomial": ("binomial", lambda n, p, drawn: (n, p)),
     "StandardGammaBackward0": ("_standard_gamma", _drawn),
     "_sample_dirichlet": ("_sample_dirichlet", _drawn),
+    "AddBackward1": ("add.Scalar", None), "MulBackward1": ("mul.Scalar", None),
+    "DivBackward1": ("div.Scalar", None), "xlogx": ("xlogy.Tensor", lambda x: (x, x)),
+    "LogSigmoidBackward0": ("log_sigmoid_forward", lambda x: (x,)),
+    "MultilabelMarginLossBackward0": ("multilabel_margin_loss_forward", lambda *given: given),
+    "NormBackward1": ("norm.ScalarOpt_dim", lambda x, p, axes, keep, shown: (x, p, list(axes),
+    keep)),
+    "CdistBackward0": ("_cdist_forward", lambda x, y, p: (x, y, p, None)),
+    "PdistBackward0": ("_pdist_forward", None), "SafeSoftmaxBackward0": ("_safe_softmax", None),
+    "TrilinearBackward0": ("_trilinear", lambda x, weight, y: (x, weight, y, [1, 3], [0], [1, 2],
+    [2, 3])),
 }  # fmt: skip
 """Overload by node name, with a function from operands and parameters to arguments (a trailing
 dict: keyword arguments).

@@ -198,8 +198,10 @@ def scaled_dot_product_attention(
     )
     if fused and (q[:2] == k[:2] == v[:2]) and 0 not in (*q, *k):
         keeps = MODES.recording and math.prod(q[:-1]) * k[-2] <= LARGE
-        keeps = bool(keeps) and any(
-            isinstance(x, Tensor) and x.requires_grad for x in (query, key, value)
+        keeps = (
+            bool(keeps)
+            and MODES.dispatch is None
+            and any(isinstance(x, Tensor) and x.requires_grad for x in (query, key, value))
         )
         operands = (query, key, value, *((_like(attn_mask, query),) if masked else ()))
         found = apply(_ATTENTION[masked, keeps], operands, (factor, bool(is_causal), keeps))

@@ -292,8 +292,10 @@ def _bag_op(
     )  # fmt: skip
 
 
-BAG = _bag_op(_bag, "offset2bag", "shares")
-WEIGHTED_BAG = _bag_op(_bag, "offset2bag", "per_sample_weights", edges=(0, 3))
+BAG = _bag_op(_bag, "offset2bag", "shares", called="embedding_sum")
+WEIGHTED_BAG = _bag_op(
+    _bag, "offset2bag", "per_sample_weights", edges=(0, 3), called="embedding_sum"
+)
 LARGEST = _bag_op(_largest, "there", constants=(1,))
 
 

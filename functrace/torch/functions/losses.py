@@ -824,7 +824,9 @@ def _xlogx(x: Array) -> Any:
     return ew.where(zero, 0, ew.mul(x, ew.log(ew.where(zero, 1, x))))
 
 
-XLOGX = Op("XlogyBackward0", _xlogx, (("other", 0), ("self", 0)), promote=arithmetic)
+XLOGX = Op(
+    "XlogyBackward0", _xlogx, (("other", 0), ("self", 0)), promote=arithmetic, called="xlogx"
+)
 
 
 @ROWS.function("function", name="kl_div")

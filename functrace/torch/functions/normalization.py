@@ -70,17 +70,18 @@ class NormalizingOp(Op):
         names = [name for name, _ in plan.derivation.saves]
         given, *params = plan.case.params
         if self.function is not _batch or params[0]:
-            op = _statistics(self.function)
             absent = (False,) * len(given)
-            fresh = apply(op, (saved[names.index("input")],), (absent, *params))
-            for name, value in zip(("result1", "result2"), fresh, strict=True):
-                saved[names.index(name)] = value
+            x = saved[names.index("input")]
+            for k in (1, 2):
+                op = _statistic(self.function, k)
+                saved[names.index(f"result{k}")] = apply(op, (x,), (absent, *params))
         return super().pull_tensors(plan, saved, grads)
 
 
 @functools.lru_cache(maxsize=8)
-def _statistics(function: Callable[..., Any]) -> Op:
-    return Op("StatisticsBackward0", lambda x, *params: function(x, *params)[1:], (("input", 0),))
+def _statistic(function: Callable[..., Any], k: int) -> Op:
+    """Return the op of one statistic, by the function of a normalization."""
+    return Op("StatisticBackward0", lambda x, *params: function(x, *params)[k], (("input", 0),))
 
 
 def _scaled(x: Any, weight: Any, bias: Any) -> Any:
@@ -111,7 +112,8 @@ def _gradient_op(name: str, saved: Sequence[str]) -> Op:
     op = recorded_gradient(
         f"{name}BackwardBackward0", *[(x, k) for k, x in enumerate(("grad_out", *saved))]
     )
-    return replace(op, edges=(0, 1, len(saved) - 1, len(saved)))
+    edges = (0, 1, len(saved) - 1, len(saved))
+    return replace(op, edges=edges, called=f"{name.lower()}_gradient")
 
 
 # -- layers ----------------------------------------------------------------------------------------
@@ -647,7 +649,7 @@ def _neighbour_mean(x: Array, size: int) -> Any:
     return ew.div(found, size)
 
 
-NEIGHBOURS = Op("SqueezeBackward1", _neighbour_mean)
+NEIGHBOURS = Op("SqueezeBackward1", _neighbour_mean, called="neighbour_mean")
 
 
 @ROWS.function("nn.functional")

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.derivation import Case
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
-from functrace.torch.functions import picking, shaping
+from functrace.torch.functions import factories, picking, shaping
 from functrace.torch.functions.dropout import dropout
 from functrace.torch.functions.losses import linear
 from functrace.torch.tensors.dtypes import DTYPES
@@ -93,12 +94,44 @@ def _layer(
     projects: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Run one layer in one direction; returns states at all steps, last state, last cell state."""
+    if MODES.dispatch is not None:
+        return _by_cells(x, h, c, weights, kind, reverse, sizes, projects)
     operands = (x, h, c, *weights)
     traced = any(isinstance(o._array if isinstance(o, Tensor) else o, Tracer) for o in operands)
     params = ("projected" if projects else kind, reverse, sizes)
     if traced or projects or DUALS.level is not None:
         return apply(_SLOW[len(operands)], operands, params)
     return apply(_FAST[len(operands)], operands, params)[:3]
+
+
+def _by_cells(
+    x: Any, h: Any, c: Any, weights: Sequence[Any], kind: str, reverse: bool, sizes: Any,
+    projects: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Run one layer step by step, by cells: dispatch modes get operations that PyTorch has."""
+    *weights, projection = weights if projects else (*weights, None)
+    steps, examples = f.shape_of(x)[:2]
+    found: list[Any] = [None] * steps
+    for k in range(steps - 1, -1, -1) if reverse else range(steps):
+        n = examples if sizes is None else sizes[k]
+        now = shaping.narrow(shaping.select(x, 0, k), 0, 0, n)
+        before = shaping.narrow(h, 0, 0, n)
+        if kind == "lstm":
+            state, cell = lstm_cell(now, (before, shaping.narrow(c, 0, 0, n)), *weights)
+            if projection is not None:
+                state = linear(state, projection)
+            c = (
+                cell
+                if n == examples
+                else shaping.cat([cell, shaping.narrow(c, 0, n, examples - n)])
+            )
+        else:
+            state = _CELLS[kind](now, before, *weights)
+        rest = examples - n
+        h = state if not rest else shaping.cat([state, shaping.narrow(h, 0, n, rest)])
+        zeros = factories.zeros((rest, f.shape_of(state)[1]), dtype=DTYPES[f.dtype_of(x)])
+        found[k] = state if not rest else shaping.cat([state, zeros])
+    return shaping.stack(found), h, c
 
 
 def _layers(
@@ -314,7 +347,7 @@ def gru_cell(
     return f.add(f.mul(f.sub(hx, new), update), new)
 
 
-def _plain_cell(name: str, activation: Callable[..., Any], says: str) -> None:
+def _plain_cell(name: str, activation: Callable[..., Any], says: str) -> Callable[..., Any]:
     def function(
         input: Operand,
         hx: Operand,
@@ -328,8 +361,11 @@ def _plain_cell(name: str, activation: Callable[..., Any], says: str) -> None:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return ``{says}(w_ih @ input + b_ih + w_hh @ hx + b_hh)``."
-    ROWS.function("function")(function)
+    return ROWS.function("function")(function)
 
 
-_plain_cell("rnn_tanh_cell", f.tanh, "tanh")
-_plain_cell("rnn_relu_cell", f.relu, "relu")
+_CELLS = {
+    "gru": gru_cell,
+    "tanh": _plain_cell("rnn_tanh_cell", f.tanh, "tanh"),
+    "relu": _plain_cell("rnn_relu_cell", f.relu, "relu"),
+}

@@ -146,3 +146,29 @@ def test_functional_transforms_go_through_a_layer() -> None:
     stacked = torch.stack([x, 2 * x])
     found = torch.func.vmap(torch.func.grad(loss))(stacked)
     np.testing.assert_allclose(found[0].numpy(), expected.numpy())
+
+
+def test_dispatch_modes_get_the_operations_of_cells() -> None:
+    from functrace.torch.utils._python_dispatch import TorchDispatchMode
+
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    names: list[str] = []
+    x, h = t(RNG.uniform(-1, 1, (T, N, FEATURES))), t(RNG.uniform(-1, 1, (1, N, SIZE)))
+    for kind in ("lstm", "gru"):
+        params = [t(p) for p in parameters(kind)]
+        state = (h, h) if kind == "lstm" else h
+        for given in ((x, state), (x.flatten(0, 1)[:6], t([3, 2, 1]), state)):
+            run = getattr(torch, kind)
+            rest = (params, True, 1, 0.0, False, False) + ((False,) if len(given) == 2 else ())
+            expected = run(*given, *rest)
+            with Names():
+                found = run(*given, *rest)
+            for a, b in zip(expected, found, strict=True):
+                np.testing.assert_allclose(b.numpy(), a.numpy())
+    assert "aten.addmm.default" in names and "aten.tanh.default" in names
