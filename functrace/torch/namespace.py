@@ -7,7 +7,7 @@ Layer: 9.
 
 from functrace.torch.dispatch.rows import TORCH
 from functrace.torch.dispatch.surface import public
-from functrace.torch.tensors.dtypes import NAMES
+from functrace.torch.tensors.dtypes import ABSENT, NAMES
 
-globals().update(public(TORCH) | NAMES)
-__all__ = list(public(TORCH) | NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
+globals().update(public(TORCH) | NAMES | ABSENT)
+__all__ = list(public(TORCH) | NAMES | ABSENT)  # pyright: ignore[reportUnsupportedDunderAll]

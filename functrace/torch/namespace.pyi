@@ -6,12 +6,14 @@ from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.functions.elementwise import Dtype
-from functrace.torch.functions.factories import DeviceLike, Layout
+from functrace.torch.functions.factories import Layout
+from functrace.torch.functions.interchange import DeviceLike
 from functrace.torch.functions.pooling import Sizes
 from functrace.torch.functions.reductions import Dims
 from functrace.torch.functions.shaping import MemoryFormat
 from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
+from functrace.torch.tensors.device import device
 from functrace.torch.tensors.dtypes import DtypeLike, dtype
 from functrace.torch.tensors.memory import Storage, TypedStorage, UntypedStorage
 from functrace.torch.tensors.size import Size
@@ -94,6 +96,7 @@ __all__ = [
     "bartlett_window",
     "batch_norm",
     "bernoulli",
+    "bfloat16",
     "bilinear",
     "binary_cross_entropy_with_logits",
     "bincount",
@@ -123,6 +126,7 @@ __all__ = [
     "celu_",
     "cfloat",
     "chain_matmul",
+    "chalf",
     "channel_shuffle",
     "cholesky",
     "cholesky_inverse",
@@ -141,6 +145,7 @@ __all__ = [
     "combinations",
     "complex",
     "complex128",
+    "complex32",
     "complex64",
     "concat",
     "concatenate",
@@ -176,6 +181,8 @@ __all__ = [
     "deg2rad",
     "deg2rad_",
     "det",
+    "detach",
+    "detach_",
     "diag",
     "diag_embed",
     "diagflat",
@@ -233,6 +240,11 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float_power",
     "floor",
     "floor_",
@@ -243,7 +255,10 @@ __all__ = [
     "frac",
     "frac_",
     "frexp",
+    "frobenius_norm",
+    "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "gather",
@@ -252,6 +267,8 @@ __all__ = [
     "ge",
     "geqrf",
     "ger",
+    "get_default_device",
+    "get_device",
     "get_rng_state",
     "gradient",
     "greater",
@@ -410,6 +427,7 @@ __all__ = [
     "norm",
     "normal",
     "not_equal",
+    "nuclear_norm",
     "numel",
     "ones",
     "ones_like",
@@ -417,6 +435,7 @@ __all__ = [
     "ormqr",
     "outer",
     "pairwise_distance",
+    "pca_lowrank",
     "pdist",
     "permute",
     "pinverse",
@@ -432,8 +451,11 @@ __all__ = [
     "prod",
     "promote_types",
     "put",
+    "qint32",
+    "qint8",
     "qr",
     "quantile",
+    "quint8",
     "rad2deg",
     "rad2deg_",
     "rand",
@@ -454,6 +476,7 @@ __all__ = [
     "renorm",
     "repeat_interleave",
     "reshape",
+    "resize_as_",
     "resolve_conj",
     "resolve_neg",
     "result_type",
@@ -482,6 +505,8 @@ __all__ = [
     "select_scatter",
     "selu",
     "selu_",
+    "set_default_device",
+    "set_printoptions",
     "set_rng_state",
     "sgn",
     "short",
@@ -515,6 +540,7 @@ __all__ = [
     "subtract",
     "sum",
     "svd",
+    "svd_lowrank",
     "swapaxes",
     "swapdims",
     "symeig",
@@ -532,6 +558,7 @@ __all__ = [
     "threshold",
     "threshold_",
     "tile",
+    "to_dlpack",
     "topk",
     "trace",
     "transpose",
@@ -546,6 +573,9 @@ __all__ = [
     "true_divide",
     "trunc",
     "trunc_",
+    "uint16",
+    "uint32",
+    "uint64",
     "uint8",
     "unbind",
     "unflatten",
@@ -591,6 +621,20 @@ float: dtype
 double: dtype
 cfloat: dtype
 cdouble: dtype
+bfloat16: dtype
+complex32: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
+qint8: dtype
+quint8: dtype
+qint32: dtype
+chalf: dtype
 
 def _adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
     """Return `adaptive_avg_pool2d`."""
@@ -1220,6 +1264,12 @@ def deg2rad_(input: Operand) -> Value:
 def det(A: Operand, *, out: Any = None) -> Value:
     """Return the determinants of square matrices."""
 
+def detach(input: Tensor) -> Tensor:
+    """Return the tensor without its history, sharing its memory."""
+
+def detach_(input: Tensor) -> Tensor:
+    """Drop the history of a tensor, in place."""
+
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
 
@@ -1479,8 +1529,24 @@ def frac_(input: Operand) -> Value:
 def frexp(input: Operand, *, out: Any = None) -> Any:
     """Return mantissas in [0.5, 1) and exponents: ``input == mantissa * 2**exponent``."""
 
+def frobenius_norm(input: Operand, dim: Any = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
+    """Return the Euclidean norm of all elements, or along dimensions."""
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """Return a tensor that shares the memory of an array of another library (DLPack)."""
+
 def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the memory of an array, traced or not."""
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: DtypeLike,
+    count: builtins.int = -1,
+    offset: builtins.int = 0,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a vector that shares the memory of a Python buffer."""
 
 def full(
     size: Sequence[builtins.int],
@@ -1525,6 +1591,12 @@ def geqrf(input: Operand, *, out: Any = None) -> Any:
 
 def ger(input: Operand, vec2: Operand, *, out: Any = None) -> Value:
     """Return the products of all pairs of elements of two vectors."""
+
+def get_default_device() -> device:
+    """Return the device of new tensors: the CPU."""
+
+def get_device(input: Tensor) -> builtins.int:
+    """Return the number of a tensor's device: -1, the CPU."""
 
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes in PyTorch's format."""
@@ -2227,6 +2299,9 @@ def normal(
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return a mask: True where ``input`` is different from ``other``."""
 
+def nuclear_norm(input: Operand, dim: Any = (-2, -1), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
+    """Return the sum of the singular values of matrices."""
+
 def numel(input: Operand) -> builtins.int:
     """Return the number of elements."""
 
@@ -2275,6 +2350,11 @@ def pairwise_distance(
     x1: Operand, x2: Operand, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False
 ) -> Value:
     """Return the norm of ``x1 - x2 + eps`` along the last dimension."""
+
+def pca_lowrank(
+    A: Operand, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2
+) -> builtins.tuple[Any, Any, Any]:
+    """Return an approximate principal component analysis of low rank: U, S, V."""
 
 def pdist(input: Operand, p: builtins.float = 2) -> Value:
     """Return the distances between all pairs of rows ``i < j``."""
@@ -2494,6 +2574,9 @@ def repeat_interleave(input: Operand, repeats: Any, dim: builtins.int | None = N
 def reshape(input: Operand, *shape: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with another shape, or a copy if the memory layout does not allow a view."""
 
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Resize a tensor in place to the sizes of another one."""
+
 def resolve_conj(input: Operand) -> Value:
     """Return a copy of a conjugate view; any other tensor is returned itself."""
 
@@ -2622,6 +2705,19 @@ def selu(input: Operand) -> Value:
 
 def selu_(input: Operand) -> Value:
     """`selu`, in place."""
+
+def set_default_device(device: DeviceLike | None) -> None:
+    """Accept the CPU as the device of new tensors."""
+
+def set_printoptions(
+    precision: builtins.int | None = None,
+    threshold: builtins.float | None = None,
+    edgeitems: builtins.int | None = None,
+    linewidth: builtins.int | None = None,
+    profile: builtins.str | None = None,
+    sci_mode: builtins.bool | None = None,
+) -> None:
+    """Set how tensors are printed."""
 
 def set_rng_state(new_state: Tensor) -> None:
     """Restore a state that `get_rng_state` returned, here or in PyTorch."""
@@ -2766,6 +2862,11 @@ def sum(
 def svd(input: Operand, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> Any:
     """Return the singular value decomposition ``input = U @ diag(S) @ V.mH``; the older form of `linalg.svd`."""
 
+def svd_lowrank(
+    A: Operand, q: builtins.int | None = 6, niter: builtins.int = 2, M: Operand | None = None
+) -> builtins.tuple[Any, Any, Any]:
+    """Return an approximate singular value decomposition of low rank: U, S, V."""
+
 def swapaxes(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
 
@@ -2818,6 +2919,9 @@ def threshold_(input: Operand, threshold: builtins.float, value: builtins.float)
 
 def tile(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return the tensor repeated along each of the last dimensions."""
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """Return a DLPack capsule of the memory of a tensor."""
 
 def topk(
     input: Operand,
@@ -3041,6 +3145,12 @@ class Methods:
         """Return a copy of a leaf, and of its gradient."""
 
     def __div__(self, other: Operand) -> Tensor: ...
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        """Return a DLPack capsule of the memory of this tensor."""
+
+    def __dlpack_device__(self) -> builtins.tuple[builtins.int, builtins.int]:
+        """Return DLPack's number of the CPU."""
+
     def __eq__(self, other: builtins.object) -> Any: ...
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
@@ -3357,6 +3467,9 @@ class Methods:
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
 
+    def bfloat16(self, memory_format: Any = None) -> Tensor:
+        """Raise: NumPy has no bfloat16."""
+
     def bincount(self, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
         """Return how often each number occurs in a vector of non-negative integers, or the sum of its weights."""
 
@@ -3423,6 +3536,9 @@ class Methods:
     def cfloat(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.complex64."""
 
+    def chalf(self, memory_format: Any = None) -> Tensor:
+        """Raise: NumPy has no complex numbers of half precision."""
+
     def char(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.int8."""
 
@@ -3473,6 +3589,9 @@ class Methods:
 
     def conj_physical_(self) -> Tensor:
         """`conj_physical`, in place."""
+
+    def const_data_ptr(self) -> builtins.int:
+        """Return the address of the first element."""
 
     def contiguous(self, memory_format: MemoryFormat = torch.contiguous_format) -> Tensor:
         """Return the tensor itself if it is contiguous in a memory format, otherwise a copy."""
@@ -3527,8 +3646,14 @@ class Methods:
     def cumprod(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the cumulative product along a dimension; integers become int64."""
 
+    def cumprod_(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """`cumprod`, in place."""
+
     def cumsum(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the cumulative sum along a dimension; integers become int64."""
+
+    def cumsum_(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """`cumsum`, in place."""
 
     def deg2rad(self) -> Tensor:
         """Return angles in degrees as radians."""
@@ -3569,6 +3694,9 @@ class Methods:
 
     def digamma_(self) -> Tensor:
         """`digamma`, in place."""
+
+    def dim_order(self) -> builtins.tuple[builtins.int, ...]:
+        """Return the dimensions in their order in memory, the outermost first."""
 
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
         """Return the norm of the difference."""
@@ -3878,11 +4006,30 @@ class Methods:
         """Return True if a tensor is a conjugate view."""
 
     @property
+    def is_cpu(self) -> Any:
+        """Always True: every tensor is on the CPU."""
+
+    @property
     def is_cuda(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
+    def is_distributed(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
+    @property
+    def is_hpu(self) -> Any:
         """Always False: functrace has no such tensors."""
 
     def is_inference(self) -> builtins.bool:
         """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
+
+    @property
+    def is_ipu(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
+    @property
+    def is_maia(self) -> Any:
+        """Always False: functrace has no such tensors."""
 
     @property
     def is_meta(self) -> Any:
@@ -3894,6 +4041,10 @@ class Methods:
 
     @property
     def is_mps(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
+    @property
+    def is_mtia(self) -> Any:
         """Always False: functrace has no such tensors."""
 
     def is_neg(self) -> Any:
@@ -3919,11 +4070,22 @@ class Methods:
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
         """Return True if another tensor has the same storage, offset, sizes and strides."""
 
+    def is_shared(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
     def is_signed(self) -> builtins.bool:
         """Return True if elements can be negative."""
 
     @property
     def is_sparse(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
+    @property
+    def is_vulkan(self) -> Any:
+        """Always False: functrace has no such tensors."""
+
+    @property
+    def is_xla(self) -> Any:
         """Always False: functrace has no such tensors."""
 
     @property
@@ -4180,6 +4342,9 @@ class Methods:
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False) -> Any:
         """Return the most frequent element along a dimension (the smallest of several), and its last position."""
 
+    def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
+        """Return the tensor that ``load_state_dict`` sets: ``other``, or its elements in this tensor."""
+
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with dimensions moved to other positions."""
 
@@ -4219,6 +4384,10 @@ class Methods:
 
     def mvlgamma_(self, p: builtins.int) -> Tensor:
         """`mvlgamma`, in place."""
+
+    @property
+    def name(self) -> Any:
+        """Always None: tensors have no names."""
 
     def nan_to_num(
         self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None
@@ -4392,6 +4561,9 @@ class Methods:
 
     def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with dimensions in another order."""
+
+    def pin_memory(self, device: DeviceLike | None = None) -> Tensor:
+        """Raise: pinned memory needs an accelerator."""
 
     def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
         """Return the pseudoinverses of matrices; the older form of `linalg.pinv`."""
@@ -4583,6 +4755,9 @@ class Methods:
     def sgn_(self) -> Tensor:
         """`sgn`, in place."""
 
+    def share_memory_(self) -> Tensor:
+        """Return the tensor itself: threads share it anyway, and processes share none."""
+
     def short(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.int16."""
 
@@ -4696,6 +4871,9 @@ class Methods:
     def storage_offset(self) -> builtins.int:
         """Return the offset of the tensor's first element in the storage, in elements."""
 
+    def storage_type(self) -> Any:
+        """Return the class of the storage."""
+
     def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """Return ``input - alpha * other``."""
 
@@ -4766,6 +4944,9 @@ class Methods:
 
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the tensor in another dtype, or in another tensor's; only the CPU is accepted as a device."""
+
+    def to_dense(self, dtype: DtypeLike | None = None, *, masked_grad: Any = None) -> Tensor:
+        """Return the tensor itself, which is dense, in a dtype."""
 
     def topk(
         self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True

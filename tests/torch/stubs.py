@@ -21,7 +21,7 @@ from typing import Any
 
 from functrace.torch.dispatch.rows import FFT, FUNCTIONAL, LINALG, NN, SPECIAL, TENSOR, TORCH
 from functrace.torch.dispatch.surface import ENTRIES
-from functrace.torch.tensors.dtypes import NAMES, dtype
+from functrace.torch.tensors.dtypes import ABSENT, NAMES, dtype
 from functrace.torch.tensors.tensor import Tensor
 
 PACKAGE = Path(__file__).parents[2] / "functrace" / "torch"
@@ -141,8 +141,8 @@ def stubs() -> dict[Path, str]:
     """Return the text of each stub file."""
     torch = Stub("the functions of `torch`, and the methods of `Tensor`.")
     torch.import_("dtype", dtype, dtype.__module__)
-    torch.parts += _all([*ENTRIES[TORCH], *NAMES])
-    torch.parts += [f"{name}: dtype" for name in NAMES] + [""]
+    torch.parts += _all([*ENTRIES[TORCH], *NAMES, *ABSENT])
+    torch.parts += [f"{name}: dtype" for name in (*NAMES, *ABSENT)] + [""]
     for name, (_, function) in sorted(ENTRIES[TORCH].items()):
         torch.define(name, function)
     torch.parts += ["class Methods:", '    """What the rows give to `Tensor`."""', ""]

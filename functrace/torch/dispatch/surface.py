@@ -35,6 +35,7 @@ from functrace.torch.functions import (
     factories,
     fourier,
     in_place,
+    interchange,
     linear_algebra,
     losses,
     margins,
@@ -68,7 +69,7 @@ TABLES = tuple(
         random, random_factories, filling, sampling,
         convolution, padding, pooling, resampling, losses, activations, distances, margins,
         normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
-        special, arithmetic, linear_algebra, arranging, searching, fourier, putting,
+        special, arithmetic, linear_algebra, arranging, searching, fourier, putting, interchange,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

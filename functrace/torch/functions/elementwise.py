@@ -1015,7 +1015,7 @@ def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
 @ROWS.function("function")
 def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
     """Return the smallest dtype to which two dtypes convert."""
-    return DTYPES[arithmetic.dtype([ShapeDtype((1,), d.numpy) for d in (type1, type2)])]
+    return DTYPES[arithmetic.dtype([ShapeDtype((1,), numpy_dtype(d)) for d in (type1, type2)])]
 
 
 @ROWS.function("function")

@@ -1039,16 +1039,21 @@ def _running(
         details=lambda specs, params: {"dim": params[0]}, in_rows=True,
     )  # fmt: skip
 
-    def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:
-        tensors_only(name, input=input)
-        axis = dimension(whole(name, "dim", dim, 1), len(shape_of(input)))
-        if dtype is None and dtype_of(input).kind in "bui":
-            input = to(input, np.dtype(np.int64))
-        return apply(op, (input if dtype is None else to(input, dtype),), (axis,))
+    def make(run: Run) -> Callable[..., Value]:
+        def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:
+            tensors_only(name, input=input)
+            axis = dimension(whole(name, "dim", dim, 1), len(shape_of(input)))
+            if run is not apply:
+                return run(op, (input,), (axis,))
+            if dtype is None and dtype_of(input).kind in "bui":
+                input = to(input, np.dtype(np.int64))
+            return run(op, (input if dtype is None else to(input, dtype),), (axis,))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the cumulative {says} along a dimension; integers become int64."
-    ROWS.function(out=True)(function)
+        return function
+
+    make.__name__ = name
+    make.__doc__ = f"Return the cumulative {says} along a dimension; integers become int64."
+    ROWS.family(out=True)(make)
 
 
 _running("cumsum", core_cumsum, (), "sum")

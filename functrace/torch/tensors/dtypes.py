@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from functrace.errors import UnsupportedFunctionError
 from functrace.torch.errors import COMPLEX_HALF
 
 
@@ -44,6 +45,18 @@ class dtype:
         self.is_floating_point = self.numpy.kind == "f"
         self.is_complex = self.numpy.kind == "c"
         self.is_signed = self.numpy.kind in "ifc"
+
+    @classmethod
+    def absent(cls, name: str, itemsize: int) -> dtype:
+        """Return a dtype of which there are no tensors: it can be named and compared."""
+        made = object.__new__(cls)
+        made.name, made.printed, made.itemsize = name, name, itemsize
+        made.numpy = None  # type: ignore[assignment]
+        made.abbr = f"{name[0]}{8 * itemsize}"
+        made.is_floating_point = "float" in name
+        made.is_complex = name == "complex32"
+        made.is_signed = not name.startswith(("u", "qu"))
+        return made
 
     def to_complex(self) -> dtype:
         """Return the complex dtype whose parts have this width."""
@@ -95,7 +108,19 @@ NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
 
 def named(name: str) -> dtype:
     """Return the dtype with a name."""
-    return NAMES[name]
+    return NAMES[name] if name in NAMES else ABSENT[name]
+
+
+ABSENT: dict[str, dtype] = {
+    name: dtype.absent(name, itemsize)
+    for name, itemsize in {
+        "bfloat16": 2, "complex32": 4, "uint16": 2, "uint32": 4, "uint64": 8,
+        "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
+        "float8_e8m0fnu": 1, "qint8": 1, "quint8": 1, "qint32": 4,
+    }.items()
+}  # fmt: skip
+"""PyTorch's other dtypes, which have names only: programs compare with them."""
+ABSENT["chalf"] = ABSENT["complex32"]
 
 
 _default = [np.dtype(np.float32)]
@@ -136,8 +161,14 @@ def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:
 
     Raises:
         TypeError: for anything else.
+        UnsupportedFunctionError: for a dtype of which there are no tensors.
     """
     if isinstance(d, dtype):
+        if d.numpy is None:
+            raise UnsupportedFunctionError(
+                f"tensors of {d!r}: NumPy has no such dtype, or functrace.torch does not support it",
+                fix="use torch.float32 or torch.float16 (torch.int64 for integers)",
+            )
         return d.numpy
     if isinstance(d, np.dtype):
         return d

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -19,10 +20,56 @@ from functrace.torch.tensors.tensor import Tensor
 from functrace.tracing import Tracer
 
 ROWS = FunctionTable()
-_PRECISION = 4
-_MOST_SHOWN = 1000
-_AT_ENDS = 3
-_WIDTH = 80
+
+
+@final
+@dataclass(slots=True)
+class PrintOptions:
+    """How tensors are printed; see `set_printoptions`."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+OPTIONS = PrintOptions()
+"""The options of the process."""
+_PROFILES = {"default": (4, 1000, 3), "short": (2, 1000, 2), "full": (4, math.inf, 3)}
+
+
+@ROWS.function("function")
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors are printed.
+
+    Args:
+        precision: digits after the point.
+        threshold: the number of elements above which only the first and last ones are shown.
+        edgeitems: how many of these.
+        linewidth: characters of a line.
+        profile: ``"default"``, ``"short"`` or ``"full"``, which the other options change.
+        sci_mode: True or False for numbers with or without exponent; None to decide by their size.
+    """
+    if profile is not None:
+        OPTIONS.precision, OPTIONS.threshold, OPTIONS.edgeitems = _PROFILES[profile]
+        OPTIONS.linewidth = 80
+    if precision is not None:
+        OPTIONS.precision = precision
+    if threshold is not None:
+        OPTIONS.threshold = threshold
+    if edgeitems is not None:
+        OPTIONS.edgeitems = edgeitems
+    if linewidth is not None:
+        OPTIONS.linewidth = linewidth
+    OPTIONS.sci_mode = sci_mode
 
 
 @ROWS.function("", operators="repr")
@@ -52,7 +99,7 @@ def text_of(tensor: Tensor) -> str:
     text = opening + body
     column = len(text) - text.rfind("\n") - 1
     for part in parts:
-        if column + 2 + len(part) > _WIDTH:
+        if column + 2 + len(part) > OPTIONS.linewidth:
             text += ",\n" + " " * len(opening)
             column = len(opening)
         else:
@@ -66,7 +113,7 @@ def text_of(tensor: Tensor) -> str:
 def _elements(array: Any, indent: int) -> str:
     if not array.size:
         return "[]"
-    shortened = array.size > _MOST_SHOWN
+    shortened = array.size > OPTIONS.threshold
     shown = _ends(array) if shortened else array
     show = _formatter(shown)
     return _nested(array, indent, show, shortened)
@@ -74,8 +121,10 @@ def _elements(array: Any, indent: int) -> str:
 
 def _ends(array: Any) -> Any:
     for axis, n in enumerate(array.shape):
-        if n > 2 * _AT_ENDS:
-            array = np.take(array, [*range(_AT_ENDS), *range(n - _AT_ENDS, n)], axis)
+        if n > 2 * OPTIONS.edgeitems:
+            array = np.take(
+                array, [*range(OPTIONS.edgeitems), *range(n - OPTIONS.edgeitems, n)], axis
+            )
     return array
 
 
@@ -85,16 +134,25 @@ def _nested(array: Any, indent: int, show: Callable[[Any], str], shortened: bool
     if array.ndim == 1:
         parts = [
             show(v)
-            for v in (array if not (shortened and len(array) > 2 * _AT_ENDS) else array[:_AT_ENDS])
+            for v in (
+                array
+                if not (shortened and len(array) > 2 * OPTIONS.edgeitems)
+                else array[: OPTIONS.edgeitems]
+            )
         ]
-        if shortened and len(array) > 2 * _AT_ENDS:
-            parts += [" ...", *(show(v) for v in array[-_AT_ENDS:])]
-        width = max(1, (_WIDTH - indent) // (max(map(len, (p for p in parts if p != " ..."))) + 2))
+        if shortened and len(array) > 2 * OPTIONS.edgeitems:
+            parts += [" ...", *(show(v) for v in array[-OPTIONS.edgeitems :])]
+        width = max(
+            1,
+            (OPTIONS.linewidth - indent) // (max(map(len, (p for p in parts if p != " ..."))) + 2),
+        )
         lines = [", ".join(parts[k : k + width]) for k in range(0, len(parts), width)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    if shortened and len(array) > 2 * _AT_ENDS:
-        rows = [_nested(a, indent + 1, show, shortened) for a in array[:_AT_ENDS]]
-        rows += ["..."] + [_nested(a, indent + 1, show, shortened) for a in array[-_AT_ENDS:]]
+    if shortened and len(array) > 2 * OPTIONS.edgeitems:
+        rows = [_nested(a, indent + 1, show, shortened) for a in array[: OPTIONS.edgeitems]]
+        rows += ["..."] + [
+            _nested(a, indent + 1, show, shortened) for a in array[-OPTIONS.edgeitems :]
+        ]
     else:
         rows = [_nested(a, indent + 1, show, shortened) for a in array]
     return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
@@ -123,14 +181,15 @@ def _formatter(array: Any) -> Callable[[Any], str]:
     sizes = np.abs(values)
     low, high = float(sizes.min()), float(sizes.max())
     scientific = high / low > 1000.0 or high > 1.0e8
+    small = low < 1.0e-4
+    if OPTIONS.sci_mode is not None:
+        scientific = small = OPTIONS.sci_mode
     if np.all(values == np.ceil(values)):
-        form = (
-            f"{{:.{_PRECISION}e}}"
-            if scientific and (high > 1.0e8 or high / low > 1000.0)
-            else "{:.0f}."
-        )
+        form = f"{{:.{OPTIONS.precision}e}}" if scientific else "{:.0f}."
     else:
-        form = f"{{:.{_PRECISION}e}}" if scientific or low < 1.0e-4 else f"{{:.{_PRECISION}f}}"
+        form = (
+            f"{{:.{OPTIONS.precision}e}}" if scientific or small else f"{{:.{OPTIONS.precision}f}}"
+        )
 
     def write(v: Any) -> str:
         x = float(v)
