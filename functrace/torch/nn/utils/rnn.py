@@ -13,13 +13,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrace.ops.indexing import gather
 from functrace.torch import namespace as torch
+from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
     "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
+
+
+PACK = Op(
+    "PackPaddedSequenceBackward0",
+    lambda x, step, place: gather(x, ("array", "array"), (step, place)),
+    (("step", 1), ("place", 2)),
+    edges=(0,),
+)
 
 
 class _Packed(NamedTuple):
@@ -179,7 +189,8 @@ def pack_padded_sequence(
         )
     sizes = _steps(counts)
     step, place = (torch.from_numpy(x) for x in _places(sizes))
-    return PackedSequence(input[step, place], torch.from_numpy(sizes), order, None)
+    data = apply(PACK, (input, step, place))
+    return PackedSequence(data, torch.from_numpy(sizes), order, None)
 
 
 def pad_packed_sequence(
