@@ -27,7 +27,6 @@ from functrace.torch.autograd.anomaly_mode import (
     set_anomaly_enabled,
 )
 from functrace.torch.autograd.grad_mode import is_inference_mode_enabled
-from functrace.torch.check import check_function
 from functrace.torch.dispatch.overloads import ops
 from functrace.torch.errors.warnings import is_warn_always_enabled, set_warn_always
 from functrace.torch.func import vmap
@@ -51,7 +50,6 @@ __all__ = [
     "Size",
     "Tensor",
     "autograd",
-    "check_function",
     "default_generator",
     "device",
     "dtype",
@@ -81,7 +79,7 @@ __all__ = [
 __all__ += namespace.__all__
 __all__ += kinds.__all__
 
-LAZY = ("optim", "linalg", "special", "fft")
+LAZY = ("optim", "linalg", "special", "fft", "return_types")
 """Submodules that are imported on first access."""
 LAZY += _MODULES
 __all__ += LAZY
@@ -92,6 +90,7 @@ __version__ = _TorchVersion(_VERSION)
 if _typing.TYPE_CHECKING:
     from functrace.torch import optim as optim
     from functrace.torch.amp.autocast_mode import autocast as autocast
+    from functrace.torch.check import check_function as check_function
     from functrace.torch.compiler import compile as compile
     from functrace.torch.serialization import load as load
     from functrace.torch.serialization import save as save

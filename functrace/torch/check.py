@@ -1,4 +1,9 @@
-"""`check_function`: run an ``autograd.Function``, and report its errors.
+"""`check_function`: run an ``autograd.Function``, and report its errors. As a program: run a script
+on functrace.torch, and on PyTorch where it is installed, and report the differences::
+
+    python -m functrace.torch.check FILE [--alone] [--timeout SECONDS] [ARGUMENTS ...]
+
+The exit code is 0 if the script runs and prints the same, otherwise 1; see `check_script`.
 
 It finds errors that tensors do not report themselves: saved memory whose overwrite backward will
 not detect, outputs that are not in the graph, gradients that do not fit, rules that disagree, a
@@ -9,8 +14,12 @@ Layer: 9.
 
 from __future__ import annotations
 
+import argparse
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -525,3 +534,40 @@ class _Forward:
 def _product(a: Tensor, b: Tensor) -> float:
     x: Array = a._array
     return float(np.sum(np.conj(x) * b._array).real)
+
+
+# -- the program -----------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns the exit code.
+
+    Args:
+        arguments: those of the command line.
+    """
+    from functrace.torch.comparing import check_script
+
+    parser = argparse.ArgumentParser(
+        "python -m functrace.torch.check",
+        description="Run a script on functrace.torch, beside PyTorch, and report the differences.",
+    )
+    parser.add_argument("file", help="the script")
+    parser.add_argument("--alone", action="store_true", help="run it on functrace.torch only")
+    parser.add_argument("--timeout", type=float, help="seconds after which a run is ended")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    given = parser.parse_args(arguments)
+    if not Path(given.file).is_file():
+        parser.error(f"there is no file {given.file}")
+    try:
+        report = check_script(
+            given.file, given.arguments, beside=not given.alone, timeout=given.timeout
+        )
+    except subprocess.TimeoutExpired as error:
+        print(f"{given.file}: it runs for more than {error.timeout:g} seconds")
+        return 1
+    print(report)
+    return 0 if report else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
