@@ -83,28 +83,22 @@ __all__ = [
     "upsample_trilinear3d",
 ]
 
-def _upsample_bicubic2d_aa(
-    input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None
-) -> Value:
+def _upsample_bicubic2d_aa(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'bicubic'."""
 
-def _upsample_bilinear2d_aa(
-    input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None
-) -> Value:
+def _upsample_bilinear2d_aa(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'bilinear'."""
 
-def _upsample_lanczos2d_aa(
-    input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None
-) -> Value:
+def _upsample_lanczos2d_aa(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'lanczos'."""
 
-def _upsample_nearest_exact1d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+def _upsample_nearest_exact1d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'nearest-exact'."""
 
-def _upsample_nearest_exact2d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+def _upsample_nearest_exact2d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'nearest-exact'."""
 
-def _upsample_nearest_exact3d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+def _upsample_nearest_exact3d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'nearest-exact'."""
 
 def adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
@@ -376,23 +370,23 @@ def softplus(input: Operand, beta: builtins.float = 1, threshold: builtins.float
 def softshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
     """Return ``input``, moved towards 0 by ``lambd``, and 0 where that is not possible."""
 
-def upsample_bicubic2d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+def upsample_bicubic2d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'bicubic'."""
 
-def upsample_bilinear2d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+def upsample_bilinear2d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'bilinear'."""
 
-def upsample_linear1d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+def upsample_linear1d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'linear'."""
 
-def upsample_nearest1d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+def upsample_nearest1d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'nearest'."""
 
-def upsample_nearest2d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+def upsample_nearest2d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'nearest'."""
 
-def upsample_nearest3d(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+def upsample_nearest3d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'nearest'."""
 
-def upsample_trilinear3d(input: Operand, output_size: Any, align_corners: builtins.bool, scale_factors: Any = None) -> Value:
+def upsample_trilinear3d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
     """Return `interpolate` with mode 'trilinear'."""

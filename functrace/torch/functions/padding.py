@@ -121,6 +121,7 @@ def _op(node: str, how: str, axes: int) -> Op:
         keeps=("self",),
         details=lambda specs, params: {"padding": _unsigned(params[0])},
         in_rows=True,
+        called=f"{node.lower()}_pad{axes}d",
     )
 
 

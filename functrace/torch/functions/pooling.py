@@ -170,7 +170,7 @@ def _maxima(
 _POSITIONS = ("result1", -2), ("self", 0)
 
 
-def _max_op(node: str, function: Callable[..., Any], *fields: str) -> Op:
+def _max_op(node: str, called: str, function: Callable[..., Any], *fields: str) -> Op:
     return Op(
         f"{node}Backward0",
         function,
@@ -179,11 +179,15 @@ def _max_op(node: str, function: Callable[..., Any], *fields: str) -> Op:
         keeps=("result1", "self"),
         constants=(1,),
         details=_fields(*fields),
+        called=called,
     )
 
 
 _WINDOW = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
-MAX_POOL = {axes: _max_op(f"MaxPool{axes}DWithIndices", _maxima, *_WINDOW) for axes in (2, 3)}
+MAX_POOL = {
+    axes: _max_op(f"MaxPool{axes}DWithIndices", f"max_pool{axes}d_with_indices", _maxima, *_WINDOW)
+    for axes in (2, 3)
+}
 
 
 def _max_pool(
@@ -389,6 +393,7 @@ AVG_POOL = {
         keeps=("self",),
         details=_fields(*_AVERAGE),
         in_rows=True,
+        called=f"avg_pool{axes}d",
     )
     for axes in (2, 3)
 }
@@ -530,6 +535,7 @@ ADAPTIVE_AVG = {
         (("self", 0),),
         keeps=("self",),
         in_rows=True,
+        called=f"_adaptive_avg_pool{axes}d",
     )
     for axes in (2, 3)
 }
@@ -567,6 +573,11 @@ def _adaptive_avg_pools(axes: int) -> Callable[..., Any]:
         output_size: numbers of spans; None for as many as elements.
     """
     name = f"adaptive_avg_pool{axes}d"
+
+    def inner(input: Operand, output_size: Any) -> Value:
+        return _adaptive_avg_pool(axes, input, output_size)
+
+    ROWS.function("function")(_named(inner, f"_{name}", f"Return `{name}`."))
     return ROWS.function("nn.functional _C._nn")(_named(function, name, says))
 
 
@@ -574,7 +585,9 @@ adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive_avg_pools(axes) for axes i
 
 ADAPTIVE_MAX = {
     axes: _max_op(
-        f"AdaptiveMaxPool{axes}D", lambda x, counts: max_windows(x, tuple([(n,) for n in counts]))
+        f"AdaptiveMaxPool{axes}D",
+        f"adaptive_max_pool{axes}d",
+        lambda x, counts: max_windows(x, tuple([(n,) for n in counts])),
     )
     for axes in (2, 3)
 }
@@ -868,6 +881,7 @@ MAX_UNPOOL = {
         edges=(0,),
         keeps=("indices",),
         in_rows=True,
+        called=f"max_unpool{axes}d",
     )
     for axes in (2, 3)
 }

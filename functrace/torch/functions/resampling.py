@@ -95,24 +95,28 @@ def _details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return found | dict(zip(_letters(len(counts)), scales, strict=True))
 
 
-def _op(node: str, function: Callable[..., Any]) -> Op:
-    return Op(f"Upsample{node}Backward0", function, details=_details, in_rows=True)
+def _op(node: str, function: Callable[..., Any], called: str) -> Op:
+    return Op(f"Upsample{node}Backward0", function, details=_details, in_rows=True, called=called)
 
 
 _EXACT = {False: "", True: "Exact"}
 NEAREST = {
-    (axes, exact): _op(f"Nearest{_EXACT[exact]}{axes}D", _nearest(exact))
+    (axes, exact): _op(
+        f"Nearest{_EXACT[exact]}{axes}D",
+        _nearest(exact),
+        f"_upsample_nearest_exact{axes}d" if exact else f"upsample_nearest{axes}d",
+    )
     for axes in (1, 2, 3)
     for exact in (False, True)
 }
 SMOOTH = {
-    "linear": _op("Linear1D", _smooth("linear")),
-    "bilinear": _op("Bilinear2D", _smooth("linear")),
-    "trilinear": _op("Trilinear3D", _smooth("linear")),
-    "bicubic": _op("Bicubic2D", _smooth("cubic")),
-    "bilinear aa": _op("Bilinear2DAa", _smooth("linear smoothed")),
-    "bicubic aa": _op("Bicubic2DAa", _smooth("cubic smoothed")),
-    "lanczos aa": _op("Lanczos2DAa", _smooth("lanczos smoothed")),
+    "linear": _op("Linear1D", _smooth("linear"), "upsample_linear1d"),
+    "bilinear": _op("Bilinear2D", _smooth("linear"), "upsample_bilinear2d"),
+    "trilinear": _op("Trilinear3D", _smooth("linear"), "upsample_trilinear3d"),
+    "bicubic": _op("Bicubic2D", _smooth("cubic"), "upsample_bicubic2d"),
+    "bilinear aa": _op("Bilinear2DAa", _smooth("linear smoothed"), "_upsample_bilinear2d_aa"),
+    "bicubic aa": _op("Bicubic2DAa", _smooth("cubic smoothed"), "_upsample_bicubic2d_aa"),
+    "lanczos aa": _op("Lanczos2DAa", _smooth("lanczos smoothed"), "_upsample_lanczos2d_aa"),
 }
 _AXES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
 _KERNELS = {
@@ -325,9 +329,14 @@ def upsample_bilinear(input: Operand, size: Any = None, scale_factor: Any = None
 def _of_c(name: str, mode: str, axes: int, antialias: bool = False) -> None:
     """Add the function that PyTorch's ``interpolate`` calls."""
 
-    def run(input: Operand, output_size: Any, corners: bool, factors: Any) -> Value:
+    def run(input: Operand, output_size: Any, corners: bool, scales: tuple[Any, ...]) -> Value:
         f.tensors_only(name, input=input)
         shape = f.shape_of(input)
+        apart = len(scales) == axes and not any(isinstance(s, (tuple, list)) for s in scales)
+        if apart and output_size is not None:
+            counts = integers(name, "output_size", output_size)
+            return _resized(mode, input, counts, scales, corners, antialias)
+        factors: Any = scales[0] if scales else None
         if (output_size is None) == (factors is None):
             raise RuntimeError("Must specify exactly one of output_size and scale_factors")
         if output_size is None:
@@ -337,12 +346,10 @@ def _of_c(name: str, mode: str, axes: int, antialias: bool = False) -> None:
         counts = integers(name, "output_size", output_size)
         return _resized(mode, input, counts, (None,) * axes, corners, antialias)
 
-    def nearest(input: Operand, output_size: Any, scale_factors: Any = None) -> Value:
+    def nearest(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
         return run(input, output_size, False, scale_factors)
 
-    def smooth(
-        input: Operand, output_size: Any, align_corners: bool, scale_factors: Any = None
-    ) -> Value:
+    def smooth(input: Operand, output_size: Any, align_corners: bool, *scale_factors: Any) -> Value:
         return run(input, output_size, align_corners, scale_factors)
 
     function = nearest if "nearest" in mode else smooth
@@ -509,12 +516,13 @@ GRID_SAMPLER = {
             zip(("interpolation_mode", "padding_mode", "align_corners"), params, strict=True)
         ),
         in_rows=True,
+        called=f"grid_sampler_{axes}d",
     )
     for axes in (2, 3)
 }
 
 
-@ROWS.function("function")
+@ROWS.function("function", aliases="grid_sampler_2d grid_sampler_3d")
 def grid_sampler(
     input: Operand,
     grid: Operand,
@@ -854,6 +862,7 @@ def _folded(x: Array, sizes: Any, kernel: Any, dilation: Any, padding: Any, stri
 IM2COL = Op(
     "Im2ColBackward0",
     _unfolded,
+    called="im2col",
     details=lambda specs, params: (
         dict(zip(_COLUMNS, params, strict=True))
         | {f"self_sym_argsize_minus_{k}": specs[0].shape[-k] for k in (1, 2)}
@@ -863,6 +872,7 @@ IM2COL = Op(
 COL2IM = Op(
     "Col2ImBackward0",
     _folded,
+    called="col2im",
     details=lambda specs, params: dict(zip(_COLUMNS, params[1:], strict=True)),
     in_rows=True,
 )
