@@ -631,10 +631,11 @@ def _rrelu_with(
         if isinstance(left, Tracer):
             raise NotImplementedError("rrelu draws random slopes, which a transform cannot record")
         drawn = factories.empty(int(left.sum()), dtype=DTYPES[np.dtype(np.float64)]).uniform_(
-            lower, upper
+            generator=generator
         )
+        least, most = float(dtype.type(lower)), float(dtype.type(upper))
         values = np.ones(left.shape, dtype)
-        values[left] = drawn._array
+        values[left] = drawn._array * (most - least) + least
         in_place.copy_(noise, wrap(values))
     run: Run = write if inplace else apply
     op = _RRELU_ if inplace else RRELU

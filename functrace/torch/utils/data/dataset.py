@@ -244,7 +244,7 @@ def random_split(
         >>> import functrace.torch as torch
         >>> _ = torch.manual_seed(0)
         >>> [list(part.indices) for part in random_split(range(5), [2, 3])]
-        [[0, 4], [2, 1, 3]]
+        [[4, 0], [1, 3, 2]]
     """
     whole: Any = dataset
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
