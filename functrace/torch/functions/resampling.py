@@ -53,13 +53,16 @@ def _ratio(n: int, count: int, scale: float | None) -> float:
 
 
 def _nearest(exact: bool) -> Callable[..., Any]:
-    def function(x: Array, counts: tuple[int, ...], scales: Scales) -> Any:
+    def function(given: Array, counts: tuple[int, ...], scales: Scales) -> Any:
+        x = given
         for k in range(len(counts) - 1, -1, -1):
             axis = x.ndim - len(counts) + k
             n, count = x.shape[axis], counts[k]
             if n != count or scales[k] not in (None, 1.0):
                 how = ("nearest", n, count, _ratio(n, count, scales[k]), exact)
                 x = map_axis(x, axis, how)
+        if x is not given:
+            return x
         return ew.mul(x, 1) if x.dtype == np.uint8 else ew.mul(x, 1.0)
 
     return function
