@@ -208,12 +208,10 @@ def channel_count(name: str, channels: int, count: int) -> str:
     return f"{name} should contain {channels} elements not {count}"
 
 
-def one_value(shape: Sequence[int]) -> str:
+def one_value(shape: Sequence[int], *, listed: bool = False) -> str:
     """Return the message for the statistics of one value."""
-    return (
-        "Expected more than 1 value per channel when training, got input size "
-        f"torch.Size({list(shape)})"
-    )
+    shown = list(shape) if listed else f"torch.Size({list(shape)})"
+    return f"Expected more than 1 value per channel when training, got input size {shown}"
 
 
 def one_spatial_element(shape: Sequence[int]) -> str:
@@ -474,6 +472,14 @@ def cell_input(given: int, wanted: int) -> str:
 def cell_batch(rows: int, name: str, given: int) -> str:
     """Return the message for a state of another batch."""
     return f"Input batch size {rows} doesn't match {name} batch size {given}"
+
+
+def not_differentiable(name: str, argument: str) -> str:
+    """Return the message for an argument that may not require grad."""
+    return (
+        f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
+        "input cannot have requires_grad True."
+    )
 
 
 # -- alignments ------------------------------------------------------------------------------------

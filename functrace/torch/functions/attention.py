@@ -96,6 +96,8 @@ def _scores(q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Any:
 def _shares(scores: Array, masked: bool) -> Any:
     """Return the softmax along the last axis; 0 in rows where all scores are -inf."""
     axis = scores.ndim - 1
+    if 0 in scores.shape:
+        return ew.exp(scores)
     if not masked:
         return softmax(scores, axis)
     largest = ew.stop_gradient(reduce_max(scores, (axis,)))

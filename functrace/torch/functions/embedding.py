@@ -409,6 +409,9 @@ def embedding_bag(
         ValueError, RuntimeError, NotImplementedError: for arguments that do not fit.
     """
     shape = f.shape_of(input)
+    if len(f.shape_of(weight)) != 2:
+        ndim = len(f.shape_of(weight))
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {ndim}")
     if per_sample_weights is not None and f.shape_of(per_sample_weights) != shape:
         raise ValueError(errors.bag_weights(f.shape_of(per_sample_weights), shape))
     if len(shape) == 2:

@@ -22,7 +22,7 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
-from functrace.torch.autograd.grad_mode import no_grad
+from functrace.torch.autograd.grad_mode import MODES, no_grad
 from functrace.torch.dispatch.applying import Op, apply, recorded_gradient
 from functrace.torch.dispatch.promotion import arithmetic, check_broadcast, for_kinds
 from functrace.torch.dispatch.rows import FunctionTable
@@ -97,9 +97,15 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Valu
     if bias is None:
         return products.matmul(input, shaping.t(weight))
     shape = f.shape_of(input)
+    given = f.shape_of(bias)
+    rows = f.shape_of(weight)[0] if f.shape_of(weight) else 1
+    if len(shape) == 2 and len(given) == 1 and given[0] not in (1, rows):
+        shaping.expand(bias, (shape[0], rows))  # refused, with PyTorch's message
     if len(shape) == 2:
         return products.addmm(bias, input, shaping.t(weight))
     if len(f.shape_of(weight)) == 1:
+        if len(shape) == 1:
+            raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
         return f.add(products.matmul(input, weight), bias)
     flat = products.addmm(bias, shaping.reshape(input, (-1, shape[-1])), shaping.t(weight))
     return shaping.reshape(flat, (*shape[:-1], f.shape_of(weight)[0]))
@@ -123,9 +129,11 @@ def _nll(x: Array, target: Array, *rest: Any) -> Any:
     total = reduce_sum(weight, axes)
     if reduction == 0:
         return losses, ew.mul(total, 0.0)
-    return (
-        ew.div(reduce_sum(losses, axes), total) if reduction == 1 else reduce_sum(losses, axes)
-    ), total
+    found = reduce_sum(losses, axes)
+    if reduction == 2:
+        return found, total
+    none = ew.equal(total, 0)  # the mean of no losses is nan, and its gradient 0
+    return ew.where(none, np.nan, ew.div(found, ew.where(none, 1, total))), total
 
 
 def _nll_op(name: str, weighted: bool) -> Op:
@@ -338,7 +346,7 @@ def _of_probabilities(
         raise RuntimeError("cross_entropy: " + errors.class_weights(classes, f.shape_of(weight)))
     _check_smoothing(smoothing)
     if smoothing > 0:
-        target = f.add(f.mul(target, 1 - smoothing), smoothing / classes)
+        target = f.add(f.mul(target, 1 - smoothing), smoothing / max(classes, 1))
     terms = f.mul(log_softmax(input, axis), target)
     if weight is not None:
         terms = f.mul(terms, _per_class(weight, len(shape), axis))
@@ -622,6 +630,8 @@ def soft_margin_loss(
 def plain_soft_margin_loss(input: Operand, target: Operand, reduction: int = 0) -> Value:
     """Return ``log(1 + exp(-target * input))`` for targets 1 and -1."""
     f.tensors_only("soft_margin_loss", input=input, target=target)
+    if MODES.recording and isinstance(target, Tensor) and target.requires_grad:
+        raise RuntimeError(errors.not_differentiable("soft_margin_loss", "target"))
     return apply(SOFT_MARGIN, (input, target), (reduction,))
 
 

@@ -345,6 +345,8 @@ def native_batch_norm(
         kind = errors.kind_of(momentum)
         raise TypeError(errors.must_be("batch_norm", "momentum", 6, "float", kind))
     shape = f.shape_of(input)
+    if len(shape) < 2 and running_mean is None and weight is None and bias is None and training:
+        raise IndexError(errors.dimension_range(1, len(shape)))
     channels = shape[1] if len(shape) > 1 else 0
     for name, x in (("running_mean", running_mean), ("running_var", running_var)):
         if x is None and not training:
@@ -426,7 +428,7 @@ def batch_norm(
 
 def _check_batch_size(shape: Sequence[int]) -> None:
     if math.prod([shape[0], *shape[2:]]) == 1:
-        raise ValueError(errors.one_value(shape))
+        raise ValueError(errors.one_value(shape, listed=isinstance(shape, list)))
 
 
 @ROWS.function("function", name="batch_norm")
