@@ -3593,7 +3593,7 @@ class Methods:
     def const_data_ptr(self) -> builtins.int:
         """Return the address of the first element."""
 
-    def contiguous(self, memory_format: MemoryFormat = torch.contiguous_format) -> Tensor:
+    def contiguous(self, memory_format: MemoryFormat | None = None) -> Tensor:
         """Return the tensor itself if it is contiguous in a memory format, otherwise a copy."""
 
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:

@@ -1,5 +1,5 @@
 """The rows of exchange with other libraries and with memory: DLPack, buffers; devices and pinned or
-shared memory, as a build for the CPU answers; decompositions of low rank.
+shared memory, as in a build for the CPU; decompositions of low rank.
 
 Layer: 9.
 """

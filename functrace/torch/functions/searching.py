@@ -63,7 +63,7 @@ def _made(
 
 
 def _requested(found: Sequence[Any], inverse: bool, counts: bool) -> Any:
-    """Return the results that were asked for: one alone, or a tuple."""
+    """Return the requested results: one alone, or a tuple."""
     wanted = (found[0], *((found[1],) if inverse else ()), *((found[2],) if counts else ()))
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 

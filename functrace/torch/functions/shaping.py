@@ -246,7 +246,7 @@ def permute(input: Operand, *dims: int | Sequence[int]) -> Value:
 
 
 @ROWS.function("method")
-def contiguous(input: Operand, memory_format: MemoryFormat = contiguous_format) -> Value:
+def contiguous(input: Operand, memory_format: MemoryFormat | None = None) -> Value:
     """Return the tensor itself if it is contiguous in a memory format, otherwise a copy.
 
     Raises:
@@ -254,7 +254,7 @@ def contiguous(input: Operand, memory_format: MemoryFormat = contiguous_format) 
     """
     if not isinstance(input, Tensor):
         return input
-    if memory_format is not contiguous_format:
+    if memory_format is not None and memory_format is not contiguous_format:
         if memory_format is preserve_format:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         if input.is_contiguous(memory_format):

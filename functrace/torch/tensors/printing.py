@@ -25,7 +25,7 @@ ROWS = FunctionTable()
 @final
 @dataclass(slots=True)
 class PrintOptions:
-    """How tensors are printed; see `set_printoptions`."""
+    """The format of printed tensors; see `set_printoptions`."""
 
     precision: int = 4
     threshold: float = 1000
