@@ -3,6 +3,7 @@
 Layer: 9.
 """
 
+import importlib
 from typing import Any
 
 from functrace.torch.autograd.forward_ad import UnpackedDualTensor, make_dual, unpack_dual
@@ -27,4 +28,6 @@ def __getattr__(name: str) -> Any:
     """Return a function of ``torch``."""
     if name in ENTRIES[TORCH]:
         return ENTRIES[TORCH][name][1]
+    if name in ("_pack_padded_sequence", "_pad_packed_sequence"):
+        return getattr(importlib.import_module("functrace.torch._C._python"), name)
     raise AttributeError(f"module 'torch._VF' has no attribute {name!r}")

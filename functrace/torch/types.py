@@ -24,6 +24,7 @@ _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
 _dtype: TypeAlias = dtype
 _device: TypeAlias = device
 _size: TypeAlias = Size | list[int] | tuple[int, ...]
+_Number = (int, float, bool)
 _int, _float, _bool, _complex = int, float, bool, complex
 SymInt, SymFloat, SymBool = int, float, bool
 IntLikeType: TypeAlias = int

@@ -552,7 +552,7 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
         "torch.autograd.gradcheck.get_numerical_jacobian_wrt_specific_input",
     ),
     "what it sets up is made by `import` here": (
-        "torch._C._add_docstr", "torch._C._autograd_init",
+        "torch._C._autograd_init",
         "torch._C._debug_only_display_vmap_fallback_warnings",
         "torch._C._profiler",
     ),
@@ -569,7 +569,6 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     "gradients have the dtype of their tensor": ("torch.Tensor.grad_dtype",),
     "another name of `grad_fn`, of PyTorch's own": ("torch.Tensor._grad_fn",),
     "it is for subclasses that print themselves": ("torch.Tensor.__repr__(tensor_contents=)",),
-    "files of PyTorch's are not read: `numpy.save`, or `pickle`": ("torch.load", "torch.save"),
     "whether an output is a view is said by the output": ("node of a Function._is_pure_view",),
     "dispatch modes stand in a list of Python's": ("torch._C._TorchDispatchModeKey",
     "torch._C._get_dispatch_mode"),

@@ -131,7 +131,10 @@ def _are_functorch_transforms_active() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``_nn``, which is made of the rows, on first access."""
+    """Import ``_nn``, which is made of the rows, and names for PyTorch's own files on first access."""
     if name == "_nn":
         return importlib.import_module(f"{__name__}._nn")
-    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+    value = vars(importlib.import_module(f"{__name__}._python")).get(name)
+    if value is None or name.startswith("__"):
+        raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+    return value

@@ -3,8 +3,9 @@
 Layer: 9.
 """
 
+from functrace.torch._C._python import _parse_to, pad_sequence
 from functrace.torch.dispatch.rows import NN
 from functrace.torch.dispatch.surface import public
 
 globals().update(public(NN))
-__all__ = list(public(NN))  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*public(NN), "_parse_to", "pad_sequence"]  # pyright: ignore[reportUnsupportedDunderAll]

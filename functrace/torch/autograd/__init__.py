@@ -4,6 +4,9 @@ graph.
 Layer: 9.
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
 from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from functrace.torch.autograd.engine import backward, grad
@@ -50,3 +53,12 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import `profiler` on first access."""
+    if name == "profiler":
+        return _importlib.import_module(f"{__name__}.profiler")
+    from functrace.names import unknown_name
+
+    raise unknown_name(__name__, name, __all__)

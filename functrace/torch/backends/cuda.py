@@ -82,3 +82,34 @@ def sdp_kernel(
         yield
     finally:
         _SWITCHES.update(before)
+
+
+class SDPAParams:
+    """Arguments of attention, to ask for kernels on a GPU.
+
+    Args:
+        arguments: the tensors, and the rest.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+
+def is_flash_attention_available() -> bool:
+    """Return False."""
+    return False
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return False."""
+    return False
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return False."""
+    return False
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return False."""
+    return False

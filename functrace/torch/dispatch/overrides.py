@@ -285,14 +285,24 @@ def _method(name: str, function: Function) -> Function:
     return method
 
 
+class _Getter:
+    """What ``__torch_function__`` gets when a property is read."""
+
+    __name__ = "__get__"
+
+    def __init__(self, name: str, getter: Function) -> None:
+        self.of, self.getter = name, getter
+
+    def __call__(self, tensor: Tensor) -> Any:
+        return self.getter(tensor)
+
+
+_Getter.__name__ = _Getter.__qualname__ = "method-wrapper"  # the kind that PyTorch's is
+
+
 def _property(name: str, found: property) -> property:
     getter: Any = found.fget
-
-    def __get__(tensor: Tensor) -> Any:
-        return getter(tensor)
-
-    reads: Any = __get__
-    reads.of = name
+    reads = _Getter(name, getter)
 
     def get(tensor: Tensor) -> Any:
         if STATE.disabled:

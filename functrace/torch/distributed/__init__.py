@@ -9,6 +9,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NoReturn
 
+from functrace.torch.distributed import rpc as rpc
+
 __all__ = [
     "ReduceOp",
     "all_gather",

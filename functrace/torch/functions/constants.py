@@ -20,6 +20,11 @@ from functrace.torch.tensors.formats import (
     legacy_contiguous_format,
     memory_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from functrace.torch.tensors.tensor import Tensor
@@ -37,6 +42,11 @@ class finfo:
     """
 
     def __init__(self, type: DtypeLike | None = None) -> None:
+        if getattr(type, "name", "") == "bfloat16":
+            self.dtype, self.bits, self.eps, self.resolution = "bfloat16", 16, 0.0078125, 0.01
+            self.max, self.tiny = 3.3895313892515355e38, 1.1754943508222875e-38
+            self.min, self.smallest_normal = -self.max, self.tiny
+            return
         kind = default_float() if type is None else numpy_dtype(type)
         if kind.kind not in "fc":
             raise TypeError(
@@ -156,6 +166,11 @@ __all__ = [
     "newaxis",
     "pi",
     "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
     "typename",
 ]

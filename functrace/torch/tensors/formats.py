@@ -34,7 +34,7 @@ class memory_format(_Word):
 
 @final
 class layout(_Word):
-    """Memory layout of elements; dense ones only."""
+    """Memory layout of elements; tensors have dense ones only."""
 
 
 contiguous_format, preserve_format = (
@@ -44,6 +44,12 @@ contiguous_format, preserve_format = (
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 legacy_contiguous_format = contiguous_format
 strided = layout("strided")
+sparse_coo, sparse_csr, sparse_csc = (
+    layout("sparse_coo"),
+    layout("sparse_csr"),
+    layout("sparse_csc"),
+)
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")
 
 
 def check_place(

@@ -209,7 +209,7 @@ class Tensor(Methods):
             raise TypeError(errors.make_subclass_data(type(data).__name__))
         made = _new(kind)
         vars(made).update(vars(data._alias()))
-        return made.requires_grad_() if require_grad else made
+        return Tensor.requires_grad_(made) if require_grad else made  # (no call of the subclass's)
 
     def as_subclass(self, cls: type[Any]) -> Any:
         """Return this tensor as one of a subclass, with the same memory, history and place in the

@@ -9,7 +9,7 @@ from typing import Any
 from functrace.torch.utils import _python_dispatch as _python_dispatch
 from functrace.torch.utils import checkpoint, hooks
 
-LAZY = ("_pytree", "data", "model_zoo", "tensorboard")
+LAZY = ("_pytree", "backend_registration", "data", "model_zoo", "tensorboard")
 """Submodules that are imported on first access."""
 __all__ = ["checkpoint", "data", "hooks"]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -1,0 +1,4 @@
+"""``torch._library``: names of the registry of custom operators.
+
+Layer: 9.
+"""

@@ -1,0 +1,4 @@
+"""``torch.distributed.algorithms``: names of classes.
+
+Layer: 9.
+"""
