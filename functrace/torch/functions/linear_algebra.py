@@ -1954,10 +1954,10 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Va
     b = shape_of(B)
     shape = shape_of(given)
     first, last = shape[: len(b)], shape[len(b) :]
-    if math.prod(first) != math.prod(last):
+    if math.prod(b) != math.prod(last):
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-            f"prod(self.shape[:other.ndim]), but got {math.prod(last)} != {math.prod(first)}"
+            f"prod(self.shape[:other.ndim]), but got {math.prod(last)} != {math.prod(b)}"
         )
     flat = shaping.reshape(given, (math.prod(last), math.prod(first)))
     return shaping.reshape(
