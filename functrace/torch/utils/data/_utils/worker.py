@@ -207,17 +207,16 @@ def run_worker(work: Work, number: int, tasks: queue.SimpleQueue[Any]) -> None:
             try:
                 fetcher, has_ended = make(), False
             except Exception as error:
-                failure = Failure(error, where)
+                fetcher, failure = None, Failure(error, where)
             work.results.put((RESUME, Resumed(), number))
             continue
         place, index = task
         if has_ended:
             continue
         result: Any
-        if failure is not None:
-            result, failure = failure, None
+        if fetcher is None:
+            result = failure
         else:
-            assert fetcher is not None
             try:
                 result = fetcher.fetch(index)
             except StopIteration as error:
