@@ -299,10 +299,10 @@ class _LoaderIterator:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
         self._begin()
+        self._seed = draw_seed(loader.generator)
 
     def _begin(self) -> None:
         self._indices = iter(self._loader._index_sampler)
-        self._seed = draw_seed(self._loader.generator)
         self._given = 0
 
     def __iter__(self) -> Any:
