@@ -1273,8 +1273,8 @@ def detach_(input: Tensor) -> Tensor:
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
     """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
 
-def diag_embed(input: Operand, offset: builtins.int = 0) -> Value:
-    """Return matrices with the last dimension on a diagonal."""
+def diag_embed(input: Operand, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Value:
+    """Return matrices, in two dimensions of the result, with the last dimension on a diagonal."""
 
 def diagflat(input: Operand, offset: builtins.int = 0) -> Value:
     """Return a matrix with all elements on a diagonal."""
@@ -1601,7 +1601,9 @@ def get_device(input: Tensor) -> builtins.int:
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes in PyTorch's format."""
 
-def gradient(input: Operand, *, spacing: Any = None, dim: Any = None, edge_order: builtins.int = 1) -> builtins.list[Any]:
+def gradient(
+    input: Operand, *, spacing: Any = None, dim: Any = None, edge_order: builtins.int = 1
+) -> builtins.tuple[Any, ...]:
     """Return estimates of the derivatives of samples, one for each dimension."""
 
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -3670,8 +3672,8 @@ class Methods:
     def diag(self, diagonal: builtins.int = 0) -> Tensor:
         """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
 
-    def diag_embed(self, offset: builtins.int = 0) -> Tensor:
-        """Return matrices with the last dimension on a diagonal."""
+    def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+        """Return matrices, in two dimensions of the result, with the last dimension on a diagonal."""
 
     def diagflat(self, offset: builtins.int = 0) -> Tensor:
         """Return a matrix with all elements on a diagonal."""

@@ -202,6 +202,7 @@ for _name, _primitive, _says in (
 
 # -- powers of 2 -----------------------------------------------------------------------------------
 
+EXP2 = Op("Exp2Backward0", ew.exp2, RESULT)
 LDEXP = Op(
     "LdexpBackward0",
     lambda x, y: ew.mul(x, ew.exp2(y)),
@@ -217,6 +218,14 @@ def ldexp(run: Run) -> Callable[..., Value]:
 
     def function(input: Operand, other: Operand) -> Value:
         f.tensors_only("ldexp", input=input, other=other)
+        kinds = f.dtype_of(input), f.dtype_of(other)
+        if kinds[1].kind == "b" and kinds[0].kind == "f":
+            raise NotImplementedError(errors.no_kernel("ldexp_cpu_exp").format("Bool"))
+        if kinds[1] == np.float16 and kinds[0].kind == "c":
+            raise NotImplementedError(errors.no_kernel("pow").format("ComplexHalf"))
+        if kinds[1].kind in "fc" and kinds[0].kind in "fc" and kinds[0] != kinds[1]:
+            powers = apply(EXP2, (other,))  # in the precision of the exponents
+            return f.mul(input, powers) if run is apply else input.mul_(powers)  # type: ignore[union-attr]
         return run(LDEXP, (input, other))
 
     return function

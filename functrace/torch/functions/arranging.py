@@ -371,7 +371,7 @@ def diff(
 @ROWS.function("function")
 def gradient(
     input: Operand, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
-) -> list[Any]:
+) -> tuple[Any, ...]:
     """Return estimates of the derivatives of samples, one for each dimension.
 
     Args:
@@ -381,6 +381,8 @@ def gradient(
     """
     shape = shape_of(input)
     ndim = len(shape)
+    if dtype_of(input) == np.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     axes = f.dimensions(dim if dim is not None else None, ndim)
@@ -403,9 +405,10 @@ def gradient(
             raise RuntimeError(
                 "torch.gradient expected each dimension size to be at least edge_order+1"
             )
-    return [
+    found = [
         _derivative(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)
     ]
+    return tuple(found)
 
 
 def _derivative(x: Any, axis: int, step: Any, order: int) -> Any:
@@ -488,6 +491,13 @@ def _gaps(name: str, y: Operand, x: Any, axis: int) -> Any:
     return f.sub(_part(given, place, 1, n), _part(given, place, 0, n - 1))
 
 
+def _refuse_bools(name: str, y: Operand, x: Any) -> None:
+    kinds = [dtype_of(v).kind for v in (y, x) if isinstance(v, Tensor)]
+    if "b" in kinds:
+        which = "`y`" if len(kinds) == 1 else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
+
+
 def _sample_axis(y: Operand, dim: int) -> int:
     if not shape_of(y):
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -512,6 +522,7 @@ def _trapezoids(y: Any, x: Any, dx: Any, axis: int, name: str, collect: Any) -> 
 def _trapezoid(name: str) -> None:
     def function(y: Operand, x: Any = None, *, dx: Any = None, dim: int = -1) -> Value:
         axis = _sample_axis(y, dim)
+        _refuse_bools("trapezoid", y, x)
         places, step = _spacing("trapezoid", x, dx)
         n = shape_of(y)[axis]
         if not n:
@@ -537,6 +548,7 @@ _trapezoid("trapz")
 @ROWS.function("function")
 def cumulative_trapezoid(y: Operand, x: Any = None, *, dx: Any = None, dim: int = -1) -> Value:
     """Return the cumulative integral of samples along a dimension, by the trapezoidal rule."""
+    _refuse_bools("cumulative_trapezoid", y, x)
     if not shape_of(y):
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     axis = dimension(dim, len(shape_of(y)))
@@ -548,14 +560,19 @@ def cumulative_trapezoid(y: Operand, x: Any = None, *, dx: Any = None, dim: int 
 
 
 def _running_logsumexp(x: Array, axis: int) -> Any:
-    return np.logaddexp.accumulate(x, axis) if x.ndim else ew.positive(x)
+    if not x.ndim:
+        return ew.positive(x)
+    if x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x, axis)
+    top = np.max(ew.stop_gradient(ew.real(x)), axis, keepdims=True)
+    return ew.add(ew.log(np.cumsum(ew.exp(ew.sub(x, top)), axis)), top)
 
 
 LOGcumsumEXP = Op(
     "LogcumsumexpBackward0",
     _running_logsumexp,
     (("self", 0), ("result", -1)),
-    arithmetic.checked(for_kinds("f", "logcumsumexp_out_cpu")),
+    arithmetic.checked(for_kinds("fc", "logcumsumexp_out_cpu")),
     keeps=("self", "result"),
     in_rows=True,
     details=lambda specs, params: {"dim": params[0]},
@@ -612,6 +629,8 @@ def _cumulative(name: str, made: type[Extreme], accumulate: Callable[..., Any]) 
     def function(input: Operand, dim: int) -> Any:
         f.tensors_only(name, input=input)
         axis = dimension(dim, len(shape_of(input)))
+        if not shape_of(input) and dtype_of(input).kind == "c":
+            return made(f.clone(input), fresh(np.zeros((), np.int64)))
         if 0 in shape_of(input):
             shape = shape_of(input)
             return made(fresh(np.zeros(shape, dtype_of(input))), fresh(np.zeros(shape, np.int64)))

@@ -28,7 +28,12 @@ from functrace.typing import Array
 
 ROWS = FunctionTable()
 _VIEW_AS_REAL = next(row.function for row in PAIR_ROWS if row.name == "view_as_real")
-_NORMS: dict[str | None, Any] = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
+_NORMS: dict[str | None, Any] = {
+    None: "backward",
+    "backward": "backward",
+    "ortho": "ortho",
+    "forward": "forward",
+}
 _INVERSE: dict[str, Any] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 Sizes = tuple[int, ...]
 
@@ -130,7 +135,10 @@ def _axes(name: str, shape: Sizes, s: Any, dim: Any, kind: str) -> tuple[Sizes, 
             )
         axes = tuple(range(ndim)) if sizes is None else tuple(range(ndim - len(sizes), ndim))
     else:
-        axes = tuple(dimension(k, ndim) for k in ((dim,) if isinstance(dim, int) else dim))
+        listed = (dim,) if isinstance(dim, int) else tuple(dim)
+        if listed and not ndim:
+            raise IndexError(f"Dimension specified as {listed[0]} but tensor has no dimensions")
+        axes = tuple(dimension(k, ndim) for k in listed)
         if len(set(axes)) != len(axes):
             raise RuntimeError("FFT dims must be unique")
         if sizes is not None and len(sizes) != len(axes):
@@ -149,6 +157,9 @@ def _several(name: str, kind: str, default: Any, says: str) -> None:
     def function(
         input: Operand, s: Any = None, dim: Any = default, norm: str | None = None
     ) -> Value:
+        f.tensors_only(f"fft_{name}", input=input)
+        if kind not in ("rfft", "ihfft") or dtype_of(input).kind != "c":
+            points, axes = _axes(name, shape_of(input), s, dim, kind)
         given = _operand(name, input, kind)
         points, axes = _axes(name, shape_of(given), s, dim, kind)
         if not axes:

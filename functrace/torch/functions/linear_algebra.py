@@ -268,7 +268,7 @@ def _check_solve(name: str, A: Operand, B: Operand, left: bool) -> bool:
     """Check the operands of a system; returns True if B is a vector, or vectors."""
     a = check_square(name, A)
     f.tensors_only("linalg_solve", A=A, B=B)
-    check_floats(name, A)
+    check_floats(name, A, "lu_cpu")
     kinds = dtype_of(A), dtype_of(B)
     if kinds[0] != kinds[1]:
         raise RuntimeError(algebra.system_dtypes(name, *(DTYPES[k].printed for k in kinds)))
@@ -479,7 +479,7 @@ def slogdet(input: Operand) -> Any:
 @ROWS.function()
 def logdet(input: Operand) -> Value:
     """Return the logarithms of the determinants; nan where one is negative."""
-    check_square("linalg.det", input)
+    check_square("logdet", input)
     check_floats("logdet", input)
     sign, logarithm = _signs_and_logarithms(input)
     if dtype_of(input).kind == "c":
@@ -1665,6 +1665,7 @@ def conjugate_transposed(self: Tensor) -> Value:
     """The conjugate transpose of matrices, a view."""
     if self._array.ndim < 2:
         if not self._array.ndim:
+            warn_once("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().")
             return adjoint(self)
         raise RuntimeError(errors.only_matrices("mH", self._array.ndim))
     return adjoint(self)
@@ -1858,11 +1859,10 @@ def _cross_product(input: Operand, other: Operand, dim: int) -> Value:
     full = np.broadcast_shapes(a, b)
     given = [x if shape_of(x) == full else shaping.expand(x, full) for x in (input, other)]
     kinds = dtype_of(input), dtype_of(other)
-    if kinds[0] != kinds[1]:
-        common = np.dtype(f.result_type(input, other).numpy)
-        given = [f.to(x, common) for x in given]
-    if dtype_of(given[0]).kind == "b":
+    if kinds[0].kind == "b":
         raise NotImplementedError(errors.no_kernel("cross").format("Bool"))
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(errors.scalar_types(*(DTYPES[kind].printed for kind in kinds)))
     return apply(CROSS, tuple(given), (axis,))
 
 
@@ -1914,6 +1914,11 @@ def linalg_diagonal(A: Operand, *, offset: int = 0, dim1: int = -2, dim2: int = 
 def linalg_vander(x: Operand, *, N: int | None = None) -> Value:
     """Return the powers 0 to ``N - 1`` of each element, along a new last dimension."""
     f.tensors_only("linalg_vander", x=x)
+    if dtype_of(x).kind == "b" or dtype_of(x) == np.float16:
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got "
+            f"{DTYPES[dtype_of(x)].printed}"
+        )
     shape = shape_of(x)
     count = (shape[-1] if shape else 1) if N is None else N
     if count <= 1:

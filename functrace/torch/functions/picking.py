@@ -404,6 +404,8 @@ ROLL = Op(
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     """Return the tensor with its elements shifted cyclically along dimensions."""
     moves = sizes((shifts,))
+    if not moves:
+        raise RuntimeError("`shifts` required")
     axes = () if dims is None else tuple(dimension(k, len(shape_of(input))) for k in sizes((dims,)))
     if len(moves) != (len(axes) or 1):
         raise RuntimeError(
@@ -470,13 +472,24 @@ DIAGONAL = Op(
         "self_sym_sizes": specs[0].shape
     },
 )  # fmt: skip
+
+
+def _embedded(x: Any, offset: int, dims: tuple[int, int], given: tuple[int, int]) -> Any:
+    """Return matrices with the last dimension on a diagonal, in two dimensions of the result."""
+    size, rank = x.shape[-1] + abs(offset), x.ndim + 1
+    made = core.embed_diagonal(x, offset, size, size)
+    rest = iter(range(rank - 2))
+    axes = tuple(rank - 2 + dims.index(k) if k in dims else next(rest) for k in range(rank))
+    return made if axes == tuple(range(rank)) else core.permute(made, axes)
+
+
 DIAG_EMBED = Op(
     "DiagEmbedBackward0",
-    lambda x, offset: core.embed_diagonal(x, offset, *(x.shape[-1] + abs(offset),) * 2),
+    _embedded,
     details=lambda specs, params: {
         "offset": params[0] % (1 << 64),
-        "dim1": 2**64 - 2,
-        "dim2": 2**64 - 1,
+        "dim1": params[2][0] % (1 << 64),
+        "dim2": params[2][1] % (1 << 64),
     },
 )
 TRACE = Op(
@@ -501,9 +514,13 @@ def diagonal(input: Operand, offset: int = 0, dim1: int = 0, dim2: int = 1) -> V
 
 
 @ROWS.function()
-def diag_embed(input: Operand, offset: int = 0) -> Value:
-    """Return matrices with the last dimension on a diagonal."""
-    return apply(DIAG_EMBED, (input,), (int(offset),))
+def diag_embed(input: Operand, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+    """Return matrices, in two dimensions of the result, with the last dimension on a diagonal."""
+    rank = len(shape_of(input)) + 1
+    a, b = dimension(dim1, rank), dimension(dim2, rank)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return apply(DIAG_EMBED, (input,), (int(offset), (a, b), (int(dim1), int(dim2))))
 
 
 @ROWS.function()
@@ -1044,6 +1061,10 @@ def _running(
             tensors_only(name, input=input)
             axis = dimension(whole(name, "dim", dim, 1), len(shape_of(input)))
             if run is not apply:
+                if dtype_of(input).kind == "b":
+                    if not shape_of(input):
+                        return input
+                    raise NotImplementedError(errors.no_kernel(f"{name}_out_cpu").format("Bool"))
                 return run(op, (input,), (axis,))
             if dtype is None and dtype_of(input).kind in "bui":
                 input = to(input, np.dtype(np.int64))

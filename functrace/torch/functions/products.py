@@ -466,6 +466,8 @@ def vdot(input: Operand, other: Operand) -> Value:
             "dot : expected both vectors to have same dtype, but found "
             f"{DTYPES[kinds[0]].printed} and {DTYPES[kinds[1]].printed}"
         )
+    if kinds[0] == np.bool_:
+        raise NotImplementedError(errors.no_kernel("dot").format("Bool"))
     if a != b:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same "

@@ -114,6 +114,8 @@ def unique_consecutive(
     """
     f.tensors_only("unique_consecutive", input=input)
     array = plain_array(input)
+    if array.dtype.kind == "c":
+        raise NotImplementedError(errors.no_kernel("unique").format(DTYPES[array.dtype].printed))
     if dim is None:
         rows = array.reshape(-1)
         axis = 0
@@ -191,6 +193,17 @@ def searchsorted(
     number = number_of(input)
     is_number = type(number) in NUMBERS
     values = np.asarray(number) if is_number else plain_array(input)
+    if not is_number and not values.ndim and sequence.ndim != 1:
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({sequence.ndim}) and input value's "
+            f"dim({values.ndim}) numel({values.size})"
+        )
+    common = np.result_type(sequence, values)
+    if common.kind in "bc":
+        raise NotImplementedError(
+            errors.no_kernel("searchsorted_out_cpu").format(DTYPES[common].printed)
+        )
     if not sequence.ndim:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
@@ -286,7 +299,8 @@ def _bounds(name: str, values: Array, low: float, high: float, given: bool) -> t
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
     if low == high:
-        low, high = low - 1, high + 1
+        margin = 1 if name == "torch.histc" else 0.5
+        low, high = low - margin, high + margin
     return low, high
 
 
@@ -301,9 +315,8 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Va
     f.tensors_only("histc", input=input)
     values = plain_array(input)
     if values.dtype.kind != "f":
-        raise NotImplementedError(
-            errors.no_kernel("histogram_cpu").format(DTYPES[values.dtype].printed)
-        )
+        kernel = {"b": "linspace_cpu", "c": "aminmax_cpu"}.get(values.dtype.kind, "histogram_cpu")
+        raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[values.dtype].printed))
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if max < min:
@@ -352,7 +365,7 @@ def histogram(
     f.tensors_only("histogram", input=input)
     values = plain_array(input)
     kind = values.dtype
-    if kind.kind != "f":
+    if kind not in (np.float32, np.float64):
         raise NotImplementedError(errors.no_kernel("histogramdd").format(DTYPES[kind].printed))
     weights = None if weight is None else plain_array(weight)
     if weights is not None and weights.shape != values.shape:
@@ -465,6 +478,8 @@ def aminmax(input: Operand, *, dim: int | None = None, keepdim: bool = False) ->
     """Return the smallest and the largest element, of all or along a dimension."""
     f.tensors_only("aminmax", input=input)
     shape = shape_of(input)
+    if dim is not None and not shape and dtype_of(input).kind == "c":
+        raise RuntimeError(f"aminmax not implemented for {DTYPES[dtype_of(input)].printed}")
     axes = tuple(range(len(shape))) if dim is None else (dimension(dim, len(shape)),)
     if not shape:
         axes = ()
@@ -535,6 +550,8 @@ def kthvalue(input: Operand, k: int, dim: int = -1, keepdim: bool = False) -> An
     check_nonempty("kthvalue", shape, axis)
     if not 1 <= k <= (shape[axis] if shape else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
+    if not shape and dtype_of(input).kind in "bc":
+        return _Kthvalue(f.clone(input), fresh(np.zeros((), np.int64)))
     return _Kthvalue(*apply(KTHVALUE, (input,), (int(k), axis, bool(keepdim))))
 
 
@@ -573,6 +590,8 @@ def mode(input: Operand, dim: int = -1, keepdim: bool = False) -> Any:
     f.tensors_only("mode", input=input)
     axis = dimension(dim, len(shape_of(input)))
     check_nonempty("mode", shape_of(input), axis)
+    if not shape_of(input) and dtype_of(input).kind == "c":
+        return _Mode(f.clone(input), fresh(np.zeros((), np.int64)))
     return _Mode(*apply(MODE, (input,), (axis, bool(keepdim))))
 
 

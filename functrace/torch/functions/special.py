@@ -228,7 +228,7 @@ for _name in ("exp2", "expm1", "log1p"):
 ROWS.function("special", name="logsumexp", out=True)(reductions.logsumexp)
 
 
-SPECIAL_ROUND = replace(f.ROUND_DECIMALS, promote=f.ROUND.promote, called="special_round")
+SPECIAL_ROUND = replace(f.ROUND_DECIMALS, called="special_round")
 
 
 @ROWS.function("special", name="round", out=True)
@@ -367,6 +367,8 @@ def mvlgamma(run: Run) -> Callable[..., Value]:
     """Return the logarithm of the multivariate gamma function of dimension ``p``."""
 
     def function(input: Operand, p: int) -> Value:
+        if f.dtype_of(input).kind == "b":
+            raise RuntimeError("The input tensor may not be a boolean tensor.")
         if f.whole("mvlgamma", "p", p, 1) < 1:
             raise RuntimeError("p has to be greater than or equal to 1")
         return run(MVLGAMMA, (input,), (int(p),))

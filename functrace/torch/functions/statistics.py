@@ -128,7 +128,8 @@ def _spread(name: str, says: str, forms: str) -> None:
         if unbiased is not None and not isinstance(unbiased, bool):
             raise TypeError(errors.must_be(name, "unbiased", 2, "bool", type(unbiased).__name__))
         if dtype_of(input).kind not in "fc":
-            raise RuntimeError(errors.floats_only("std and var"))
+            called = name if name.endswith("_mean") else "std and var"
+            raise RuntimeError(errors.floats_only(called))
         axes = dimensions(dim, len(shape_of(input)))
         if dim is not None and correction is None and unbiased is None:
             unbiased = True

@@ -21,7 +21,15 @@ _NAMES = (
     "abs acos acosh all amax amin any argmax argmin asin asinh atan atanh bitwise_not ceil clone cos cosh count_nonzero "
     "deg2rad exp exp2 expm1 floor frac isfinite isinf isnan log log10 log1p log2 logical_not max mean median min nansum neg "
     "nonzero positive prod rad2deg reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinh sqrt square std sum tan "
-    "tanh trunc var zeros_like"
+    "tanh trunc var zeros_like "
+    "aminmax angle argwhere conj_physical cummax cummin diff digamma erf erfc erfinv exp2 fix frexp i0 isneginf isposinf "
+    "isreal lgamma logcumsumexp logdet logit mode msort nan_to_num nanmean nanmedian nanquantile positive quantile sinc "
+    "square std_mean unique var_mean det inverse pinverse atleast_1d atleast_2d atleast_3d diagflat vander "
+    "special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri "
+    "special.bessel_j0 special.bessel_y1 special.modified_bessel_k0 special.spherical_bessel_j0 special.airy_ai "
+    "special.expit special.gammaln special.psi special.logit special.round "
+    "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.rfftn fft.fftshift "
+    "linalg.vector_norm linalg.norm linalg.vander linalg.det linalg.inv linalg.svdvals linalg.pinv linalg.matrix_rank"
 )
 _SHORT = (
     "-x ~x +x abs(x) bool(x) float(x) int(x) complex(x) len(x) list(x) repr(x) str(x) x.item() x.numpy() x.tolist()"
@@ -31,9 +39,16 @@ _SHORT = (
     " x.clamp(0,1) x.clamp(0.5) x.clamp(max=1) x.clamp(2,1) x.clamp(1,1) x.clamp(float('nan'),1)"
     " 1-x 2/x 2**x x**2 x**-1 x**0.5 x**2.5 x**0 x**True x**1j 2.5**x 1j**x torch.pow(True,x)"
 )
+
+
+def _exists(name: str) -> bool:
+    place, _, last = name.rpartition(".")
+    return hasattr(importlib.import_module(f"functrace.torch.{place}".removesuffix(".")), last)
+
+
 _ALONG = "sum mean prod max min any all argmax logsumexp softmax log_softmax"
 _NOWHERE = "sum mean any all"
-OF_ONE = [f"torch.{name}(x)" for name in _NAMES.split() if hasattr(SHIM, name)] + [
+OF_ONE = [f"torch.{name}(x)" for name in _NAMES.split() if _exists(name)] + [
     *(f"x.{name}(0)" for name in _ALONG.split()),
     *_SHORT.split(),
     *(f"x.{name}(())" for name in _NOWHERE.split()),
@@ -68,12 +83,28 @@ OF_ONE = [f"torch.{name}(x)" for name in _NAMES.split() if hasattr(SHIM, name)] 
     "torch.finfo(x.dtype).max", "torch.iinfo(x.dtype).min", "torch.outer(x, x)",
     "torch.einsum('i,i', x, x)",
     "torch.addcmul(x, x, x)",
+    "x.logcumsumexp(0)", "x.cummax(0)", "x.kthvalue(1)", "x.mode()", "x.aminmax(dim=0)", "x.quantile(0.3)",
+    "x.polygamma(2)", "x.mvlgamma(1)", "x.clamp_min(1)", "x.clamp_max(1.5)", "x.float_power(2)",
+    "x.renorm(2, 0, 1.)", "torch.special.zeta(x, 2.)", "torch.special.xlog1py(x, 2)",
+    "torch.special.chebyshev_polynomial_t(x, 2)", "torch.special.legendre_polynomial_p(x, 3)",
+    "torch.hstack([x, x])", "torch.vstack([x, x])", "torch.dstack([x, x])", "torch.column_stack([x, x])",
+    "torch.block_diag(x, x)", "torch.combinations(x)", "torch.cartesian_prod(x, x)", "torch.trapezoid(x)",
+    "torch.cumulative_trapezoid(x)", "torch.gradient(x)", "torch.cov(x)", "torch.corrcoef(x)",
+    "torch.histc(x, 3)", "torch.histogram(x, 3)", "torch.bincount(x)", "torch.unique(x, return_counts=True)",
+    "torch.unique_consecutive(x)", "torch.searchsorted(x.sort()[0], x)", "torch.bucketize(x, x.sort()[0])",
+    "x.index_put((torch.tensor([0, 2]),), x[:2])", "x.put(torch.tensor([0, 2]), x[:2])",
+    "x.masked_scatter(x != 0, x)", "torch.select_scatter(x, x[0], 0, 1)", "torch.slice_scatter(x, x[:2], 0, 1)",
+    "x.unfold(0, 2, 1)", "x.square_()", "x.exp_()", "x.erf_()", "x.sinc_()", "x.frac_()", "x.deg2rad_()",
+    "x.nan_to_num_()", "x.clamp_min_(1)", "x.clamp_max_(1)", "x.cumsum_(0)", "x.cumprod_(0)", "torch.sin_(x)",
+    "torch.reciprocal_(x)", "torch.fill(x, 2)", "torch.fill_(x, 2)", "torch.zero_(x)", "torch.clone(x)",
+    "torch.is_signed(x)", "torch.is_neg(x)", "x.to_dense()", "x.dim_order()", "x.is_cpu", "x.mH",
 ]  # fmt: skip
 
 _FUNCTIONS = (
     "add sub mul div pow maximum minimum fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
     "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift rsub equal allclose clamp floor_divide remainder fmod "
-    "atan2 hypot logaddexp copysign dot isin"
+    "atan2 hypot logaddexp copysign dot isin float_power gcd heaviside lcm ldexp logaddexp2 nextafter xlogy vdot inner "
+    "kron outer clamp_min clamp_max igamma igammac"
 )
 _OPERATORS = "+ - * / ** // % == != < <= > >= & | ^ << >> @"
 _IN_PLACE = "add sub mul div pow copy fill eq bitwise_and remainder floor_divide logical_or"
@@ -121,6 +152,15 @@ OF_TENSORS = [
     "torch.matmul(M(x), y)", "F.nll_loss(M(x), i, weight=y)", "torch.dist(x, y)",
     "torch.clamp(x, y, y)",
     "torch.clamp(x, x, y)",
+    "torch.xlogy(x, y)", "torch.special.xlog1py(x, y)", "torch.special.zeta(x, y)", "torch.ldexp(x, y)",
+    "torch.heaviside(x, y)", "torch.vdot(x, y)", "torch.inner(x, y)", "torch.kron(x, y)", "torch.tensordot(x, y, 1)",
+    "torch.addmv(x, M(x), y)", "torch.addr(M(x), x, y)", "torch.baddbmm(M(x)[None], M(y)[None], M(y)[None])",
+    "torch.cross(x, y, dim=0)", "torch.linalg.cross(x, y)", "torch.linalg.vecdot(x, y)",
+    "torch.linalg.solve(torch.diag(x + 9), y)",
+    "torch.hstack([x, y])", "torch.vstack([x, y])", "torch.block_diag(x, y)", "torch.trapezoid(x, y)",
+    "torch.searchsorted(x, y)", "torch.bucketize(x, y)", "x.masked_scatter(x != 0, y)", "x.index_put((i,), y)",
+    "x.put(i, y)", "torch.select_scatter(M(x), y, 0, 1)", "torch.diagonal_scatter(M(x), y)",
+    "torch.slice_scatter(x, y)", "torch.gcd(x, y)", "torch.special.chebyshev_polynomial_u(x, y)",
 ]  # fmt: skip
 """Expressions in two vectors; what positions are there is no matter, so that only dtypes are
 refused.
@@ -217,6 +257,8 @@ def allowed(
         or (expression == "x.max(y)" and y == "None")
         # In single precision, as PyTorch, but its products of complex numbers round otherwise.
         or (expression == "y / x" and x.startswith("complex64") and y.startswith("ndarray"))
+        # PyTorch spells this dtype as in C++.
+        or (kind == "sentence" and expression in ("x.clamp_min_(1)", "x.clamp_max_(1)"))
         # PyTorch has a message of its own where nothing is a tensor; it names a missing attribute.
         or (expression.startswith("F.mse_loss") and isinstance(expected.error, AttributeError))
         or (
