@@ -6,6 +6,7 @@ Layer: 9.
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from collections.abc import Callable
 from multiprocessing import *  # noqa: F403 (the same names)
 from typing import Any
@@ -50,6 +51,16 @@ def get_sharing_strategy() -> str:
 
 def set_sharing_strategy(new_strategy: str) -> None:
     """Do nothing: tensors are copied."""
+
+
+def _set_thread_name(name: str) -> None:
+    """Name this thread."""
+    threading.current_thread().name = name
+
+
+def _get_thread_name() -> str:
+    """Return this thread's name."""
+    return threading.current_thread().name
 
 
 def start_processes(

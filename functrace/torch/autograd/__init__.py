@@ -56,9 +56,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Import `profiler` on first access."""
+    """Import `profiler`, or a function of it, on first access."""
     if name == "profiler":
         return _importlib.import_module(f"{__name__}.profiler")
+    if name == "_profiler_enabled":
+        return _importlib.import_module(f"{__name__}.profiler")._profiler_enabled
     from functrace.names import unknown_name
 
     raise unknown_name(__name__, name, __all__)

@@ -299,6 +299,8 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
         if arguments[0]._array.dtype != dtype:
             raise TypeError(errors.legacy_options(DTYPES[dtype].name, arguments[0].dtype.name))
         return arguments[0][...]
+    if len(arguments) == 1 and hasattr(arguments[0], "_new_shared"):  # a TypedStorage
+        return fresh(arguments[0].row())
     if len(arguments) == 1 and not is_size(arguments[0]) and type(arguments[0]).__name__ != "Size":
         data = arguments[0]
         if (

@@ -476,6 +476,10 @@ class TypedStorage(Storage):
         """Return the same memory, as bytes."""
         return self._untyped
 
+    def _new_shared(self, size: int, device: object = None) -> TypedStorage:
+        """Return new memory for elements of this dtype; it is copied to other processes."""
+        return TypedStorage(UntypedStorage(np.zeros(size, self.dtype.numpy)), self.dtype)
+
     def __repr__(self) -> str:
         lines = "".join(f" {n}\n" for n in self.tolist())
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {len(self)}]"
