@@ -503,7 +503,7 @@ class _Sparse(Protocol):
 class _LinearOperator(Protocol):
     """An operator of SciPy."""
 
-    def matvec(self, x: Any, /) -> Any: ...
+    def matvec(self, x: object, /) -> Any: ...
 
 
 def _linear(a: Given, b: Operand, what: str) -> tuple[Shaped[Any, "m n"], Shaped[Any, "m"]]:
