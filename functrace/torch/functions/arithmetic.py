@@ -7,7 +7,7 @@ Layer: 9.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from functrace.torch.functions.elementwise import BOTH, RESULT, SELF
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.torch.tensors.views import write
+from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = FunctionTable()
@@ -221,9 +222,9 @@ def ldexp(run: Run) -> Callable[..., Value]:
         kinds = f.dtype_of(input), f.dtype_of(other)
         if kinds[1].kind == "b" and kinds[0].kind == "f":
             raise NotImplementedError(errors.no_kernel("ldexp_cpu_exp").format("Bool"))
-        if kinds[1] == np.float16 and kinds[0].kind == "c":
+        if kinds[1] == np.float16 and kinds[0].kind == "c" and f.shape_of(other):
             raise NotImplementedError(errors.no_kernel("pow").format("ComplexHalf"))
-        if kinds[1].kind in "fc" and kinds[0].kind in "fc" and kinds[0] != kinds[1]:
+        if f.shape_of(other) and kinds[1].kind in "fc" and kinds[0].kind in "fc":
             powers = apply(EXP2, (other,))  # in the precision of the exponents
             return f.mul(input, powers) if run is apply else input.mul_(powers)  # type: ignore[union-attr]
         return run(LDEXP, (input, other))
@@ -298,6 +299,9 @@ def _double(x: Any) -> Any:
 def float_power(input: Operand, exponent: Operand) -> Value:
     """Return ``input ** exponent`` in double precision."""
     base, power = number_of(input), number_of(exponent)
+    for x in (base, power):
+        if type(x) not in NUMBERS and not isinstance(x, (Tensor, Tracer)):
+            raise TypeError(errors.invalid_combination("float_power", (input, exponent)))
     is_complex = any(
         type(x) is complex or (type(x) not in NUMBERS and f.dtype_of(x).kind == "c")
         for x in (base, power)
@@ -338,15 +342,16 @@ def _bounded(name: str, function: Callable[..., Any]) -> None:
     side = name[-3:]
     node = f"Clamp{side.title()}Backward"
 
-    def refuse(specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
-        if dtype.kind == "c" or specs[0].dtype.kind == "c":
-            raise NotImplementedError(errors.CLAMP_OF_COMPLEX)
-
+    kernel = "maximum_cpu" if side == "min" else "minimum_cpu"
     of_number = Op(
         f"{node}0",
         function,
         SELF,
-        arithmetic.checked(refuse, of_fitting_numbers),
+        arithmetic.checked(
+            for_kinds("buif", errors.CLAMP_OF_COMPLEX),
+            for_kinds("uif", f"{name}_scalar_cpu"),
+            of_fitting_numbers,
+        ),
         edges=(0,),
         static_numbers=True,
         keeps=("self",),
@@ -356,7 +361,7 @@ def _bounded(name: str, function: Callable[..., Any]) -> None:
         f"{node}1",
         function,
         ((side, 1), *SELF),
-        arithmetic.checked(refuse, for_kinds("buif", "")),
+        arithmetic.checked(for_kinds("buif", kernel)),
         keeps=(side, "self"),
     )
 

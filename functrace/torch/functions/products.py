@@ -240,6 +240,7 @@ def _without_lone(operands: Sequence[Any], terms: Sequence[str], output: str) ->
 @ROWS.function(aliases="ger", out=True)
 def outer(input: Operand, vec2: Operand) -> Value:
     """Return the products of all pairs of elements of two vectors."""
+    tensors_only("outer", input=input, vec2=vec2)
     for name, x in (("self", input), ("vec2", vec2)):
         if len(shape_of(x)) != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(shape_of(x))}-D")

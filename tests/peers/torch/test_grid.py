@@ -103,7 +103,7 @@ OF_ONE = [f"torch.{name}(x)" for name in _NAMES.split() if _exists(name)] + [
 _FUNCTIONS = (
     "add sub mul div pow maximum minimum fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
     "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift rsub equal allclose clamp floor_divide remainder fmod "
-    "atan2 hypot logaddexp copysign dot isin float_power gcd heaviside lcm ldexp logaddexp2 nextafter xlogy vdot inner "
+    "atan2 hypot logaddexp copysign dot isin float_power gcd heaviside lcm logaddexp2 nextafter xlogy vdot inner "
     "kron outer clamp_min clamp_max igamma igammac"
 )
 _OPERATORS = "+ - * / ** // % == != < <= > >= & | ^ << >> @"
