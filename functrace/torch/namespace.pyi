@@ -694,16 +694,16 @@ def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
 def adaptive_max_pool1d(input: Operand, output_size: Any) -> Any:
     """Return maxima of spans that cover the last 1 axes, and their positions."""
 
-def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
+def add(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input + alpha * other``."""
 
 def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
     """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
 
-def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
+def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 / tensor2``."""
 
-def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
+def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 * tensor2``."""
 
 def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
@@ -2845,10 +2845,10 @@ def stft(
 ) -> Value:
     """Return the Fourier transforms of overlapping pieces of a signal."""
 
-def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
+def sub(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
 
-def subtract(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
+def subtract(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
 
 def sum(
@@ -3160,7 +3160,7 @@ class Methods:
         """Return ``input[index]``: a view, one step per dimension; a copy if the index has tensors, lists or masks."""
 
     def __gt__(self, other: Operand) -> Tensor: ...
-    def __iadd__(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def __iadd__(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`add`, in place."""
 
     def __iand__(self, other: Operand) -> Tensor:
@@ -3193,7 +3193,7 @@ class Methods:
     def __irshift__(self, other: Operand) -> Tensor:
         """`bitwise_right_shift`, in place."""
 
-    def __isub__(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def __isub__(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`sub`, in place."""
 
     def __itruediv__(self, other: Operand) -> Tensor:
@@ -3274,10 +3274,10 @@ class Methods:
     def acosh_(self) -> Tensor:
         """`acosh`, in place."""
 
-    def add(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def add(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """Return ``input + alpha * other``."""
 
-    def add_(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def add_(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`add`, in place."""
 
     def addbmm(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -3286,16 +3286,16 @@ class Methods:
     def addbmm_(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """`addbmm`, in place."""
 
-    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+    def addcdiv(self, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1) -> Tensor:
         """Return ``input + value * tensor1 / tensor2``."""
 
-    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1) -> Tensor:
         """`addcdiv`, in place."""
 
-    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+    def addcmul(self, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1) -> Tensor:
         """Return ``input + value * tensor1 * tensor2``."""
 
-    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+    def addcmul_(self, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1) -> Tensor:
         """`addcmul`, in place."""
 
     def addmm(self, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -4876,16 +4876,16 @@ class Methods:
     def storage_type(self) -> Any:
         """Return the class of the storage."""
 
-    def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def sub(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """Return ``input - alpha * other``."""
 
-    def sub_(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def sub_(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`sub`, in place."""
 
-    def subtract(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def subtract(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """Return ``input - alpha * other``."""
 
-    def subtract_(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def subtract_(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`sub`, in place."""
 
     def sum(

@@ -232,12 +232,36 @@ POW_OF_NUMBER = Op(
 def add(run: Run) -> Callable[..., Value]:
     """Return ``input + alpha * other``."""
 
-    def function(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+    def function(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1) -> Value:
+        if older:
+            alpha, other = _older("add", other, older)
         if type(alpha) is int and alpha == 1:
             return run(ADD, (input, other))
         return run(ADD_SCALED, (input, other), (_factor("add", input, other, alpha),))
 
     return function
+
+
+def _older(name: str, factor: Any, rest: tuple[Any, ...], names: str = "other") -> tuple[Any, ...]:
+    """Return the arguments of the older form of a function, whose factor is the first of them.
+
+    Raises:
+        TypeError: if they are not in this form.
+    """
+    wanted = names.split()
+    if type(number_of(factor)) not in NUMBERS or len(rest) != len(wanted):
+        count = len(wanted)
+        raise TypeError(
+            f"{name}() takes {count} positional argument{'s' * (count > 1)} but {1 + len(rest)} "
+            "were given"
+        )
+    called = "value" if len(wanted) > 1 else "alpha"
+    tensors = ", ".join(f"Tensor {x}" for x in wanted)
+    warn_once(
+        f"This overload of {name} is deprecated:\n\t{name}(Number {called}, {tensors})\nConsider "
+        f"using one of the following signatures instead:\n\t{name}({tensors}, *, Number {called} = 1)"
+    )
+    return factor, *rest
 
 
 def _factor(name: str, input: Operand, other: Operand, alpha: Any) -> Any:
@@ -274,7 +298,9 @@ def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
 def sub(run: Run) -> Callable[..., Value]:
     """Return ``input - alpha * other``."""
 
-    def function(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+    def function(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1) -> Value:
+        if older:
+            alpha, other = _older("sub", other, older)
         if type(alpha) is int and alpha == 1:
             return run(SUB, (input, other))
         return run(SUB_SCALED, (input, other), (_factor("sub", input, other, alpha),))
@@ -1121,8 +1147,12 @@ def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
 
     def make(run: Run) -> Callable[..., Value]:
         def function(
-            input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1
+            input: Operand, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1
         ) -> Value:
+            if older:
+                value, tensor1, tensor2 = _older(
+                    name, tensor1, (tensor2, *older), "tensor1 tensor2"
+                )
             if isinstance(input, Tensor):
                 tensors_only(name, input=input, tensor1=tensor1, tensor2=tensor2)
             return run(op, (input, tensor1, tensor2), (value,))
