@@ -64,7 +64,8 @@ def plain(value: Any) -> Any:
         kind = [isinstance(value, x) for x in (torch.nn.Parameter, SHIM.nn.Parameter)]
         buffer = [isinstance(value, x) for x in (torch.nn.Buffer, SHIM.nn.Buffer)]
         return (any(kind), any(buffer), value.tolist(), str(value.dtype), value.requires_grad,
-                value.numel() and value.stride(), value.storage_offset() if not value.is_conj() else 0, getattr(value, "note", None),
+                value.numel() and value.stride(), value.storage_offset() if not value.is_conj() else 0,
+                getattr(value, "note", None),
                 getattr(value, "tag", None))  # fmt: skip
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [plain(v) for v in value]
