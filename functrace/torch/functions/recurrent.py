@@ -166,8 +166,32 @@ def _layers(
             cells.append(cell)
         input = outputs[0] if directions == 1 else shaping.cat(outputs, 2)
         if rate and train and layer < num_layers - 1:
-            input = dropout(input, rate)
+            input = _dropped(input, rate, sizes)
     return input, shaping.stack(lasts), None if cx is None else shaping.stack(cells)
+
+
+def _places(sizes: Sequence[int]) -> tuple[Any, Any]:
+    """Return the place of each packed row in (steps * examples, features), and the row at each
+    place.
+    """
+    examples = sizes[0]
+    places = np.concatenate([t * examples + np.arange(n) for t, n in enumerate(sizes)])
+    rows = np.zeros(len(sizes) * examples, np.int64)
+    rows[places] = np.arange(len(places))
+    return places.astype(np.int64), rows
+
+
+def _dropped(x: Any, rate: float, sizes: Sequence[int] | None) -> Any:
+    """Return a layer's outputs (steps, examples, size) with elements dropped: of packed sequences
+    only the rows that they have, which decides how many random numbers are drawn.
+    """
+    if sizes is None:
+        return dropout(x, rate)
+    places, rows = _places(sizes)
+    steps, examples, size = f.shape_of(x)
+    flat = picking.index_select(shaping.reshape(x, (steps * examples, size)), 0, wrap(places))
+    kept = picking.index_select(dropout(flat, rate), 0, wrap(rows))
+    return shaping.reshape(kept, (steps, examples, size))
 
 
 def _check_input(name: str, input: Any, states: Sequence[Any], params: Sequence[Any]) -> None:
@@ -205,11 +229,8 @@ def _packed_run(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     params = list(params)
     sizes = tuple(int(n) for n in batch_sizes.tolist())
-    total, examples = sum(sizes), sizes[0]
-    # The place of each row in (steps * examples, features), and the row at each place.
-    places = np.concatenate([t * examples + np.arange(n) for t, n in enumerate(sizes)])
-    rows = np.zeros(len(sizes) * examples, np.int64)
-    rows[places] = np.arange(total)
+    examples = sizes[0]
+    places, rows = _places(sizes)
     hx, cx = (*states, None)[:2]
     padded = shaping.reshape(
         picking.index_select(data, 0, wrap(rows)), (len(sizes), examples, f.shape_of(data)[1])
@@ -218,7 +239,7 @@ def _packed_run(
     settings = (has_biases, num_layers, rate, train, bidirectional)
     out, hn, cn = _layers(name, kind, padded, hx, cx, params, *settings, sizes)
     flat = shaping.reshape(out, (len(sizes) * examples, f.shape_of(out)[2]))
-    return picking.index_select(flat, 0, wrap(places.astype(np.int64))), hn, cn
+    return picking.index_select(flat, 0, wrap(places)), hn, cn
 
 
 def _is_packed(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
