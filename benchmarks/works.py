@@ -22,6 +22,7 @@ from benchmarks import (
     jit_small,
     jit_stencil,
     shim,
+    train,
     vmap_pergrad,
 )
 from benchmarks.work import Work
@@ -46,6 +47,7 @@ MODULES = (
     jit_small,
     vmap_pergrad,
     shim,
+    train,
     import_time,
 )
 
