@@ -24,6 +24,7 @@ from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import check_fits
 from functrace.torch.dispatch.results import put_out
 from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.dispatch.signatures import LateSignature, parameter_names
 from functrace.torch.errors.warnings import warn_once
 from functrace.torch.functions.elementwise import dtype_of, shape_of, tensors_only
 from functrace.torch.functions.shaping import sizes as sizes_of
@@ -101,7 +102,7 @@ def leaf(array: Array, requires_grad: bool) -> Tensor:
 
 
 def add_factory(
-    form: str, *further: str, table: FunctionTable = ROWS
+    form: str, *further: str, table: FunctionTable = ROWS, called: str = ""
 ) -> Callable[[Callable[..., Made]], Callable[..., Tensor]]:
     """Add a row for a factory with the common options. A decorator.
 
@@ -109,6 +110,7 @@ def add_factory(
         form: ``"function"`` or ``"method"``.
         further: options that only some factories have: ``memory_format``, ``generator``, ``out``.
         table: the table of rows.
+        called: PyTorch's name of the operation, if it is not the factory's.
     """
 
     def add(make: Callable[..., Made]) -> Callable[..., Tensor]:
@@ -135,11 +137,13 @@ def add_factory(
             if MODES.dispatch is None:
                 return leaf(compute(), requires_grad is True)
             given |= {"dtype": dtype, "layout": layout}
-            return _dispatched(factory, operands, given, device, requires_grad)
+            return _dispatched(factory, operands, given, device, requires_grad, called)
 
         factory.__name__ = factory.__qualname__ = name
         factory.__doc__ = make.__doc__
-        factory.__signature__ = _signature(make, factory, further)  # type: ignore[attr-defined]
+        factory.__signature__ = LateSignature(  # type: ignore[attr-defined]
+            (*parameter_names(make)[1:], *_COMMON, *further), lambda: _signature(make, further)
+        )
         return table.function(form)(factory)
 
     return add
@@ -165,12 +169,24 @@ def _check_types(name: str, options: dict[str, Any]) -> None:
             raise TypeError(errors.must_be_named(name, option, printed, errors.kind_of(value)))
 
 
-def _signature(
-    make: Callable[..., Made], factory: Callable[..., Tensor], further: tuple[str, ...]
-) -> inspect.Signature:
+def _common(
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
+    requires_grad: bool = False,
+) -> None:
+    """Take the options of every factory, in `_signature`."""
+
+
+_COMMON = parameter_names(_common)
+
+
+def _signature(make: Callable[..., Made], further: tuple[str, ...]) -> inspect.Signature:
     """Return the signature of a factory: its own arguments, then the options."""
     own = list(inspect.signature(make).parameters.values())[1:]
-    common = list(inspect.signature(factory).parameters.values())[1:-1]
+    common = list(inspect.signature(_common).parameters.values())
     keyword = inspect.Parameter.KEYWORD_ONLY
     rare = [
         inspect.Parameter(option, keyword, default=None, annotation="Any") for option in further
@@ -184,6 +200,7 @@ def _dispatched(
     given: dict[str, Any],
     device: DeviceLike | None,
     requires_grad: bool,
+    called: str = "",
 ) -> Any:
     """Forward a factory to the dispatch modes: on the CPU, with ``requires_grad`` set afterwards."""
     order = ("generator", "dtype", "layout", "memory_format")
@@ -198,7 +215,7 @@ def _dispatched(
         kwargs["memory_format"] = options["memory_format"]
     assert MODES.dispatch is not None
     made = MODES.dispatch.make(
-        factory.__name__, operands, kwargs, lambda: factory(*operands, **options)
+        called or factory.__name__, operands, kwargs, lambda: factory(*operands, **options)
     )
     return made.requires_grad_() if requires_grad else made
 

@@ -215,7 +215,7 @@ def _check_frequencies(name: str, options: Options) -> np.dtype[Any]:
     return kind
 
 
-@add_factory("fft", "out", table=ROWS)
+@add_factory("fft", "out", table=ROWS, called="fft_fftfreq")
 def fftfreq(options: Options, n: int, d: float = 1.0) -> Made:
     """Return the frequencies of `fft`, for ``n`` points at distance ``d``."""
     kind = _check_frequencies("fftfreq", options)
@@ -228,7 +228,7 @@ def fftfreq(options: Options, n: int, d: float = 1.0) -> Made:
     return (n, d), compute
 
 
-@add_factory("fft", "out", table=ROWS)
+@add_factory("fft", "out", table=ROWS, called="fft_rfftfreq")
 def rfftfreq(options: Options, n: int, d: float = 1.0) -> Made:
     """Return the frequencies of `rfft`, for ``n`` points at distance ``d``."""
     kind = _check_frequencies("rfftfreq", options)

@@ -166,14 +166,14 @@ def _first_bad(info: Array) -> tuple[str, int]:
 # -- inverses and solutions ------------------------------------------------------------------------
 
 INV = Op(
-    "LinalgInvExBackward0", core.inv, (("inverse", -1),), keeps=("inverse",), called="linalg_inv_ex"
+    "LinalgInvExBackward0", core.inv, (("inverse", -1),), keeps=("inverse",), called="linalg_inv"
 )
 INV_OR_NAN = Op(
     "LinalgInvExBackward0",
     lambda x: bind(core.inv_or_nan_p, (x,)),
     (("inverse", -1),),
     keeps=("inverse",),
-    called="linalg_inv_ex",
+    called="linalg_inv",
 )
 
 
@@ -260,7 +260,7 @@ SOLVE = Op(
     (("A", 0), ("result", -1), ("B", 1)),
     keeps=("A", "result"),
     details=lambda specs, params: {"left": params[0]},
-    called="linalg_solve_ex",
+    called="linalg_solve",
 )
 
 
@@ -400,7 +400,9 @@ def solve_triangular(
     return apply(SOLVE_TRIANGULAR, (A, B), (bool(upper), bool(left), bool(unitriangular)))
 
 
-OLDER_TRIANGULAR = replace(SOLVE_TRIANGULAR, node="TriangularSolveBackward0")
+OLDER_TRIANGULAR = replace(
+    SOLVE_TRIANGULAR, node="TriangularSolveBackward0", called="linalg_solve_triangular"
+)
 _TriangularSolve = named_result("triangular_solve", "solution cloned_coefficient")
 
 
@@ -500,6 +502,7 @@ CHOLESKY_EX = Op(
     (("L", -1), ("A", 0)),
     keeps=("L",),
     details=lambda specs, params: {"upper": params[0]},
+    called="linalg_cholesky",
 )
 CHOLESKY = Op(
     "CholeskyBackward0",
@@ -653,7 +656,11 @@ def _mode(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
 
 QR = Op("LinalgQrBackward0", _qr, (("Q", -1), ("R", -2), ("A", 0)), keeps=("Q", "R"), details=_mode)
 QR_TRIANGLE = Op(
-    "LinalgQrBackward0", _triangle, (("R", -1), ("A", 0)), details=_mode, called="linalg_qr"
+    "LinalgQrBackward0",
+    _triangle,
+    (("R", -1), ("A", 0)),
+    details=_mode,
+    called="linalg_qr_triangle",
 )
 _LinalgQr = named_result("linalg_qr", "Q R")
 _Qr = named_result("qr", "Q R")
@@ -828,6 +835,10 @@ def _svd_completed(x: Array, full: bool) -> Any:
     return concatenate((u, rest_u), rank - 1), s, concatenate((vh, rest_v), rank - 2)
 
 
+def _svd_full(x: Array, full: bool) -> Any:
+    return _svd_completed(x, full) if isinstance(x, Tracer) else _svd(x, full)
+
+
 def _svd_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return {"full_matrices": params[0]}
 
@@ -842,13 +853,17 @@ SVD = Op(
 )
 SVD_FULL = Op(
     "LinalgSvdBackward0",
-    _svd,
+    _svd_full,
     (*_SVD_FIELDS, ("A", 0)),
     keeps=("U", "S", "Vh"),
     details=_svd_details,
-    derived=_svd_completed,
 )
-SVDVALS = Op("LinalgSvdBackward0", lambda x: bind(core.svdvals_p, (x,)), (("A", 0), ("S", -1)))
+SVDVALS = Op(
+    "LinalgSvdBackward0",
+    lambda x: bind(core.svdvals_p, (x,)),
+    (("A", 0), ("S", -1)),
+    called="linalg_svdvals",
+)
 _LinalgSvd = named_result("linalg_svd", "U S Vh")
 _Svd = named_result("svd", "U S V")
 
@@ -947,7 +962,10 @@ EIGH = Op(
     keeps=("eigenvalues", "eigenvectors"),
 )
 EIGVALSH = Op(
-    "LinalgEighBackward0", lambda x, uplo: bind(core.eigvalsh_p, (x,), (uplo,)), (("A", 0),)
+    "LinalgEighBackward0",
+    lambda x, uplo: bind(core.eigvalsh_p, (x,), (uplo,)),
+    (("A", 0),),
+    called="linalg_eigvalsh",
 )
 _LinalgEigh = named_result("linalg_eigh", "eigenvalues eigenvectors")
 
@@ -1101,10 +1119,12 @@ def _pseudoinverse(A: Operand, atol: Any, rtol: Any, hermitian: bool) -> Value:
         return apply(PINV, (A,), (bool(hermitian),))
     low, cut = _tolerances(A, atol, rtol)
     if np.any(low):
-        with np.errstate(all="ignore"):
-            top = np.linalg.norm(_array_of(A), 2, (-2, -1))
-            cut = np.maximum(cut, np.where(top > 0, np.divide(low, top), 0.0))
-    given = wrap(np.asarray(cut, kind.type(0).real.dtype))
+        held: Any = A.detach() if isinstance(A, Tensor) else A
+        top = _array_of(singular_values(held))[..., 0]
+        ratio = ew.div(low, ew.where(ew.greater(top, 0), top, np.inf))
+        cut = ew.maximum(ratio, cut)
+    real = kind.type(0).real.dtype
+    given = fresh(convert(cut, real) if isinstance(cut, Tracer) else np.asarray(cut, real))
     return apply(PINV, (A, given), (bool(hermitian),))
 
 
@@ -1208,7 +1228,8 @@ def linalg_lstsq(
     none = fresh(np.zeros(0, kind))
     residuals = none
     ranks = _array_of(rank)
-    if chosen != "gelsy" and a[-2] > a[-1] and np.all(ranks == a[-1]):
+    is_full = isinstance(ranks, Tracer) or np.all(ranks == a[-1])
+    if chosen != "gelsy" and a[-2] > a[-1] and is_full:
         rest = f.sub(products.matmul(A, solution), given)
         size: Any = f.abs(rest) if kind.kind == "c" else rest
         residuals = reductions.sum(f.mul(size, size), -2)
@@ -1291,6 +1312,10 @@ def lu_factor_ex(A: Operand, *, pivot: bool = True, check_errors: bool = False) 
 def _factor_ex(name: str, A: Operand, pivot: bool, check_errors: bool) -> Any:
     _check_lu(name, A, pivot)
     factors, pivots, _ = apply(LU_FACTOR, (A,))
+    if isinstance(_array_of(factors), Tracer):
+        zero = np.equal(np.diagonal(_array_of(factors), 0, -2, -1), 0)
+        first = np.where(np.any(zero, -1), np.argmax(zero, -1) + 1, 0)
+        return _LuFactorEx(factors, pivots, fresh(convert(first, np.int32)))
     info = _lu_info(factors)
     if check_errors and info.any():
         where, place = _first_bad(info)
@@ -1813,11 +1838,13 @@ def cond(A: Operand, p: float | str | None = None) -> Value:
     shown = p if isinstance(p, str) else f"{p:g}"
     check_square(f"linalg.cond(ord={shown})", A)
     found = matrix_norm(A, p)
-    inverse = inv_ex(A).inverse
-    other = matrix_norm(inverse, p)
-    info = _zero_pivots(_array_of(A.detach() if isinstance(A, Tensor) else A))
-    if info.any():
-        other = f.where(wrap(info > 0), math.inf, other)
+    if isinstance(_array_of(A), Tracer):
+        other: Any = matrix_norm(apply(INV_OR_NAN, (A,)), p)
+    else:
+        inverse, info = inv_ex(A)
+        other = matrix_norm(inverse, p)
+        if info._array.any():
+            other = f.where(info > 0, math.inf, other)
     return nan_to_num(f.mul(found, other), math.inf, math.inf, -math.inf)
 
 

@@ -549,19 +549,19 @@ def _polynomial(scipy_name: str, change: float = 0.0, shifted: bool = False) -> 
     """
 
     def function(x: Any, n: Any) -> Any:
-        import scipy.special
-
         beside = x.dtype if hasattr(x, "dtype") else n.dtype
-        degree = np.trunc(n).astype(np.int64) if hasattr(n, "dtype") else int(n)
-        place = np.asarray(x, beside)
-        place = 2 * place - 1 if shifted else place
-        evaluate = getattr(scipy.special, scipy_name)
-        wide = place.astype(np.float64)
-        found = np.where(degree < 0, 0.0, evaluate(np.maximum(degree, 0), wide))
+        degree = convert(n, np.int64) if hasattr(n, "dtype") else np.int64(int(n))
+        place = convert(x, np.float64) if hasattr(x, "dtype") else np.float64(x)
+        place = ew.sub(ew.mul(place, 2.0), 1.0) if shifted else place
+        evaluate = special_primitive(scipy_name)
+
+        def of_degree(k: Any, least: int) -> Any:
+            return ew.where(ew.less(degree, least), 0.0, evaluate(ew.maximum(k, 0), place))
+
+        found = of_degree(degree, 0)
         if change:
-            before = np.where(degree < 1, 0.0, evaluate(np.maximum(degree - 1, 0), wide))
-            found = found + change * before
-        return found.astype(beside)
+            found = ew.add(found, ew.mul(of_degree(ew.sub(degree, 1), 1), change))
+        return convert(found, beside)
 
     return function
 
