@@ -101,8 +101,11 @@ def disabled(
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """Call the function; a class with this ``__torch_function__`` has no overrides."""
-    return func(*args, **(kwargs or {}))
+    """Call the function; a class with this ``__torch_function__`` has no overrides, and its
+    subclasses are plain tensors for the call.
+    """
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
 
 
 def has_overrides(kind: type[Any]) -> bool:
