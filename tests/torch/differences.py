@@ -499,6 +499,20 @@ with forward_ad.dual_level():
         here="tensor(0.)",
     ),
     Difference(
+        what="The incomplete gamma functions have a derivative by their shape",
+        names=("torch.igamma",),
+        because="PyTorch has none.",
+        example="""
+a = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+try:
+    print(torch.autograd.grad(torch.igamma(a, torch.tensor(1.5, dtype=torch.float64)), a)[0])
+except NotImplementedError as error:
+    print(error)
+""",
+        pytorch="the derivative for 'igamma: input' is not implemented.",
+        here="tensor(-0.3135, dtype=torch.float64)",
+    ),
+    Difference(
         what="A dispatch mode does not see the constructor `torch.Tensor`",
         names=("torch.utils.checkpoint.create_selective_checkpoint_contexts",),
         because="Its object stands already. Modes see `torch.tensor`, and every other function that makes tensors.",
@@ -563,9 +577,6 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     "it removes writes for a compiler: nothing here needs that": ("torch.func.functionalize",),
     "traced values show what they are when they are printed": ("torch.func.debug_unwrap",),
     "first-class dimensions are not there": ("torch.func.rearrange",),
-    "not written yet: the tail of operations": (
-        "torch.Tensor.mH", "torch.igamma",
-    ),
     "gradients have the dtype of their tensor": ("torch.Tensor.grad_dtype",),
     "another name of `grad_fn`, of PyTorch's own": ("torch.Tensor._grad_fn",),
     "it is for subclasses that print themselves": ("torch.Tensor.__repr__(tensor_contents=)",),
