@@ -343,7 +343,13 @@ def apply_primitive(
         if type(x) is not Tensor and isinstance(
             x, (np.ndarray, np.generic)
         ):  # constants, and NumPy scalars
-            values = [x.item() if isinstance(x, np.generic) else x for x in operands]
+            kinds = [x._array.dtype for x in operands if isinstance(x, Tensor)]
+            values = [  # a number gets the dtype of a tensor; without one, it must keep its own
+                (x.item() if x.dtype in kinds else np.asarray(x))
+                if isinstance(x, np.generic)
+                else x
+                for x in operands
+            ]
             operands = tuple([wrap(x) if isinstance(x, np.ndarray) else x for x in values])
             break
     if len(operands) == 2 and not params and isinstance(operands[0], Tensor):

@@ -89,7 +89,8 @@ class Bernoulli(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        value = self._checked(value)
+        logits, value = broadcast_all(self.logits, value)
         return -torch.nn.functional.binary_cross_entropy_with_logits(
             logits, value, reduction="none"
         )

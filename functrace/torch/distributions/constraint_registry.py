@@ -20,8 +20,8 @@ class ConstraintRegistry:
     """Transforms by the class of the set that they lead to.
 
     Example:
-        >>> biject_to(constraints.positive)
-        ExpTransform()
+        >>> biject_to(constraints.unit_interval)
+        SigmoidTransform()
     """
 
     def __init__(self) -> None:
@@ -88,16 +88,9 @@ def _independent_transform(constraint: Any) -> transforms.Transform:
     return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
 
 
-@_in_both(constraints.positive, constraints.nonnegative)
-def _positive(constraint: Any) -> transforms.Transform:
-    return _greater_than(constraint)
-
-
+@_in_both(constraints.greater_than, constraints.greater_than_eq)
 def _greater_than(constraint: Any) -> transforms.Transform:
-    bound = constraint.lower_bound
-    if isinstance(bound, (int, float)) and bound == 0:
-        return transforms.ExpTransform()
-    parts = [transforms.ExpTransform(), transforms.AffineTransform(bound, 1)]
+    parts = [transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)]
     return transforms.ComposeTransform(parts)
 
 

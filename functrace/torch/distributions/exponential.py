@@ -61,7 +61,8 @@ class Exponential(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density."""
-        return self.rate.log() - self.rate * self._checked(value)
+        value = self._checked(value)
+        return self.rate.log() - self.rate * value
 
     def cdf(self, value: Any) -> Tensor:
         """Return the cumulative distribution function."""

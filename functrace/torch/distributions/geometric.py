@@ -51,7 +51,7 @@ class Geometric(Distribution):
             raise ValueError(
                 f"Expected parameter probs ({type(self.probs).__name__} of shape "
                 f"{tuple(self.probs.shape)}) of distribution {self!r} to be positive but found "
-                f"invalid values:\n{self.probs}"
+                f"invalid values:\n{self.probs[self.probs <= 0]}"
             )
 
     @property

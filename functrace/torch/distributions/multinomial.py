@@ -104,7 +104,8 @@ class Multinomial(Distribution):
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        value = self._checked(value)
+        logits, value = broadcast_all(self.logits, value)
         logits = logits.clone()
         log_factorial_n = torch.lgamma(value.sum(-1) + 1)
         log_factorials = torch.lgamma(value + 1).sum(-1)

@@ -54,7 +54,8 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability."""
-        rate, value = broadcast_all(self.rate, self._checked(value))
+        value = self._checked(value)
+        rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - (value + 1).lgamma()
 
     @property

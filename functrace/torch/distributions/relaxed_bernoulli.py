@@ -88,7 +88,8 @@ class LogitRelaxedBernoulli(Distribution):
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density."""
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        value = self._checked(value)
+        logits, value = broadcast_all(self.logits, value)
         offset = logits - value.mul(self.temperature)
         return self.temperature.log() + offset - 2 * offset.exp().log1p()
 

@@ -80,7 +80,8 @@ class ExpRelaxedCategorical(Distribution):
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density."""
         n = self._categorical._num_events
-        logits, value = broadcast_all(self.logits, self._checked(value))
+        value = self._checked(value)
+        logits, value = broadcast_all(self.logits, value)
         scale = torch.full_like(self.temperature, float(n)).lgamma() - self.temperature.log().mul(
             -(n - 1)
         )

@@ -48,7 +48,7 @@ class TransformedDistribution(Distribution):
         if len(base_shape) < whole.domain.event_dim:
             raise ValueError(
                 "base_distribution needs to have shape with size at least "
-                f"{whole.domain.event_dim}, but got {base_shape}."
+                f"{whole.domain.event_dim}, but got {Size(base_shape)}."
             )
         forward_shape = whole.forward_shape(base_shape)
         expanded = tuple(whole.inverse_shape(forward_shape))
