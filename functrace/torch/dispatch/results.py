@@ -21,6 +21,7 @@ from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.promotion import RANK
+from functrace.torch.dispatch.signatures import LateSignature, parameter_names
 from functrace.torch.errors.warnings import warn
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.geometry import memory_of, resize
@@ -52,8 +53,8 @@ _OF_BOOLS = {"signbit": "bool", "all": "bool uint8", "any": "bool uint8"}
 
 def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that accepts ``out=``: a tensor (or a tuple of them) for the result."""
-    signature = inspect.signature(function)
-    if "out" in signature.parameters:
+    names = parameter_names(function)
+    if "out" in names:
         return function
 
     @functools.wraps(function)
@@ -62,11 +63,14 @@ def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         return put_out(out, name, (*args, *kwargs.values()), lambda: function(*args, **kwargs))
 
-    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
-    vars(computed)["__signature__"] = signature.replace(
-        parameters=[*signature.parameters.values(), place]
-    )
+    vars(computed)["__signature__"] = LateSignature((*names, "out"), lambda: _with_out(function))
     return computed
+
+
+def _with_out(function: Callable[..., Any]) -> inspect.Signature:
+    signature = inspect.signature(function)
+    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    return signature.replace(parameters=[*signature.parameters.values(), place])
 
 
 def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any]) -> Any:

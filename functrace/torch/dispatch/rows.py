@@ -29,7 +29,6 @@ Layer: 9.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
@@ -41,6 +40,7 @@ from functrace.torch.dispatch.applying import Op, apply, binary
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, of_tensors
 from functrace.torch.dispatch.results import put_out, taking_out
+from functrace.torch.dispatch.signatures import parameter_names
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.tensors.views import write
@@ -348,10 +348,10 @@ _OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 def with_other_names(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that accepts NumPy's names of its arguments, if it has a dimension."""
     try:
-        parameters = inspect.signature(function).parameters
+        names = parameter_names(function)
     except (TypeError, ValueError):
         return function
-    if "dim" not in parameters or "axis" in parameters:
+    if "dim" not in names or "axis" in names:
         return function
 
     @functools.wraps(function)
