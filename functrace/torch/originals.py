@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any, final
 
 from functrace.errors import FunctraceError
+from functrace.source import user_source
 from functrace.torch.backends import mha
 from functrace.torch.standing_in import HERE, NAME, stand_in
 from functrace.torch.torch_version import VERSION
@@ -264,7 +265,9 @@ def _refuse_mixture(package: str) -> None:
     own = _own(package)
     holders = {name for name in sys.modules if _is_of(name, package)}
     for name, module in list(sys.modules.items()):
-        if not isinstance(module, ModuleType) or _is_of(name, "functrace") or name == NAME:
+        if not isinstance(module, ModuleType) or _is_of(name, "functrace"):
+            continue
+        if name in (NAME, "__mp_main__"):  # functrace.torch, and the same as __main__
             continue
         if any(_comes_from(value, own) for value in list(vars(module).values())):
             holders.add(name)
@@ -300,8 +303,11 @@ class Originals:
             standing = stand_in()
             try:
                 _STATE.enter(self._packages)
-            except BaseException:
+            except BaseException as error:
                 standing.__exit__()
+                if isinstance(error, OriginalsError):
+                    error.at = user_source()  # the call of `use`, in place of an import in a file
+                    error.amend()
                 raise
             self._stand_in = standing
 
