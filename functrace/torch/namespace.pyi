@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
-from functrace.torch.functions.elementwise import Dtype
 from functrace.torch.functions.factories import Layout
 from functrace.torch.functions.interchange import DeviceLike
 from functrace.torch.functions.pooling import Sizes
 from functrace.torch.functions.reductions import Dims
-from functrace.torch.functions.shaping import MemoryFormat
+from functrace.torch.functions.shaping import Dtype, MemoryFormat
 from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
 from functrace.torch.tensors.device import device
@@ -5058,8 +5057,13 @@ class Methods:
     def vdot(self, other: Operand) -> Tensor:
         """Return the product of two vectors, the first conjugated."""
 
-    def view(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
-        """Return a view with another shape."""
+    def view(
+        self,
+        *shape: builtins.int | Sequence[builtins.int] | Dtype,
+        size: Sequence[builtins.int] | None = None,
+        dtype: Dtype | None = None,
+    ) -> Tensor:
+        """Return a view with another shape, or of the memory as another dtype."""
 
     def view_as(self, other: Tensor) -> Tensor:
         """Return a view of another tensor's shape."""

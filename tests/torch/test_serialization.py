@@ -137,6 +137,30 @@ def test_paths_and_mapped_memory(tmp_path: Path) -> None:
         assert start % 64 == 0
 
 
+def test_memory_is_viewed_as_other_dtypes(tmp_path: Path) -> None:
+    x = torch.tensor([[1.0, 2.0]])
+    bits = x.view(torch.int32)
+    assert bits.tolist() == [[1065353216, 1073741824]] and not bits.requires_grad
+    bits[0, 0] = 0
+    assert x.tolist() == [[0.0, 2.0]] and x._version == 1
+    assert x.view(torch.uint8).shape == (1, 8) and x.view(dtype=torch.float64).shape == (1, 1)
+    assert x.view(size=(2, 1)).shape == (2, 1)
+    for tensor, dtype, match in (
+        (torch.ones(3), torch.float64, r"self.size\(-1\) must be divisible by 2"),
+        (torch.ones(2, 3).t(), torch.uint8, r"self.stride\(-1\) must be 1 .* but got 3"),
+        (torch.tensor(1.0), torch.uint8, r"self.dim\(\) cannot be 0"),
+        (torch.ones(4)[1:3], torch.float64, r"self.storage_offset\(\) must be divisible by 2"),
+    ):
+        with pytest.raises(RuntimeError, match=match):
+            tensor.view(dtype)
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(16)))
+    storage = torch.UntypedStorage.from_file(str(path), False, 16)
+    part = torch.asarray(storage[4:8], dtype=torch.uint8)
+    part[0] = 99
+    assert storage[4] == 99 and path.read_bytes()[4] == 4 and len(storage[4:8]) == 4
+
+
 def test_whole_modules_and_other_objects_are_refused() -> None:
     for obj, fix in (
         (torch.nn.Linear(1, 1), "state_dict"),

@@ -204,7 +204,7 @@ def asarray(
     is None.
 
     Args:
-        obj: a tensor, an array, numbers, nested lists.
+        obj: a tensor, an array, a storage of bytes, numbers, nested lists.
         dtype: the tensor's; that of ``obj`` by default.
         copy: True to copy, False to share; None: copy only if memory cannot be shared.
         requires_grad: True if the tensor requires grad; None: as ``obj``, in whose graph it is.
@@ -213,6 +213,8 @@ def asarray(
         ValueError: if memory should be shared, and cannot be.
     """
     check_device(device)
+    if hasattr(type(obj), "untyped_memory"):
+        obj = obj.untyped_memory()
     shares = isinstance(obj, (Tensor, Tracer)) or (
         isinstance(obj, np.ndarray) and obj.ndim > 0 and obj.dtype in DTYPES
     )

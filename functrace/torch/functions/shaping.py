@@ -44,10 +44,11 @@ from functrace.torch.functions.elementwise import (
 )
 from functrace.torch.tensors.aliases import is_constant_now
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.dtypes import dtype as Dtype
 from functrace.torch.tensors.formats import contiguous_format, preserve_format
 from functrace.torch.tensors.formats import memory_format as MemoryFormat
 from functrace.torch.tensors.orders import channels_lie_last, laid_by, ordered
-from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
+from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, wrap
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -120,14 +121,61 @@ def _shares(x: Any, shape: tuple[int, ...]) -> bool:
     return True
 
 
+def _of_dtype(input: Tensor, wanted: Dtype) -> Tensor:
+    """Return the same memory as elements of another dtype; no gradient flows to it.
+
+    Raises:
+        RuntimeError: if elements have another size, and the memory layout does not allow it.
+    """
+    array = input._array
+    if not isinstance(array, np.ndarray):
+        raise UnsupportedFunctionError(
+            f"{array.aval} is a traced value, which has no memory to view as {wanted}",
+            fix="use to(dtype), or do this outside of the transform",
+        )
+    before, after = array.itemsize, wanted.itemsize
+    if before != after:
+        size, offset = "self.size(-1)", "self.storage_offset()"
+        pair = f"to view {input.dtype.printed} as {wanted.printed} (different element sizes)"
+        if not array.ndim:
+            raise RuntimeError(f"self.dim() cannot be 0 {pair}")
+        stride = input.stride(-1)
+        if stride != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {pair}, but got {stride}")
+        ratio = after // before
+        for name, count in ((size, array.shape[-1]), (offset, input.storage_offset())):
+            if ratio > 1 and count % ratio:
+                raise RuntimeError(f"{name} must be divisible by {ratio} {pair}, but got {count}")
+    made = fresh(array.view(wanted.numpy))
+    made._counter = input._counter
+    return made
+
+
 @ROWS.function("method")
-def view(input: Operand, *shape: int | Sequence[int]) -> Value:
-    """Return a view with another shape.
+def view(
+    input: Operand,
+    *shape: int | Sequence[int] | Dtype,
+    size: Sequence[int] | None = None,
+    dtype: Dtype | None = None,
+) -> Value:
+    """Return a view with another shape, or of the memory as another dtype.
+
+    Args:
+        shape: the sizes, of which one may be -1; or the dtype.
+        size: the sizes, instead.
+        dtype: the dtype, instead.
 
     Raises:
         RuntimeError: if the memory layout does not allow it.
     """
-    wanted = completed(sizes(shape), shape_of(input))
+    if len(shape) == 1 and isinstance(shape[0], Dtype):
+        dtype = shape[0]
+    if dtype is not None:
+        return _of_dtype(input, dtype)  # type: ignore[arg-type]
+    if size is not None:
+        shape = (size,)
+    given: Any = shape
+    wanted = completed(sizes(given), shape_of(input))
     if not _shares(input, wanted):
         raise RuntimeError(errors.VIEW_NOT_COMPATIBLE)
     return apply(VIEW, (input,), (wanted,))

@@ -11,6 +11,7 @@ Layer: 9.
 from __future__ import annotations
 
 import math
+import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
@@ -447,6 +448,31 @@ class UntypedStorage(Storage):
 
     def __init__(self, memory: Array) -> None:
         self.memory = memory
+
+    @staticmethod
+    def from_file(filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Return the memory of a file, which is read when it is used.
+
+        Args:
+            filename: the file.
+            shared: True to write changes to the file, which is made longer if needed.
+            nbytes: number of bytes.
+        """
+        if shared and (not os.path.exists(filename) or os.path.getsize(filename) < nbytes):
+            with open(filename, "ab") as file:
+                file.truncate(nbytes)
+        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", 0, (nbytes,))
+        return UntypedStorage(np.asarray(mapped))
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return a byte; for a slice, the storage of a part of the memory."""
+        if isinstance(place, slice):
+            return UntypedStorage(self.row()[place])
+        return self.row()[place].item()
+
+    def untyped_memory(self) -> Array:
+        """Return the bytes: what ``torch.asarray`` shares."""
+        return self.row()
 
     def row(self) -> Array:
         """Return the bytes."""

@@ -4,7 +4,7 @@ Each script runs in two processes, by `functrace.torch.check_script`; a package 
 installed is skipped. Install them without their dependency on PyTorch:
 
     pip install --no-deps einops torchdiffeq torchsde trampoline boltons torch_optimizer \\
-        pytorch_ranger higher torchmetrics lightning-utilities geotorch
+        pytorch_ranger higher torchmetrics lightning-utilities geotorch safetensors
 """
 
 from __future__ import annotations
@@ -181,6 +181,23 @@ SCRIPTS = {
         loss = mean_squared_error(x, torch.zeros(10, 3)) + pairwise_cosine_similarity(x).sum()
         loss.backward()
         print(loss, x.grad[0], accuracy(preds, target, task="multiclass", num_classes=5))
+    """,
+    "safetensors": """
+        import os, tempfile
+        from safetensors.torch import load, load_file, load_model, safe_open, save, save_file, save_model
+        folder = tempfile.mkdtemp()
+        path = os.path.join(folder, "model.safetensors")
+        net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        save_file(net.state_dict(), path, {"note": "x"})
+        found = load_file(path)
+        print(sorted((k, v.dtype, tuple(v.shape)) for k, v in found.items()))
+        print(all(torch.equal(v, found[k]) for k, v in net.state_dict().items()))
+        save_model(net, path)
+        other = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        print(load_model(other, path), other[0].weight)
+        print(sorted(load(save({"x": torch.arange(3), "z": torch.ones(2).double()})).items()))
+        with safe_open(path, "pt") as file:
+            print(sorted(file.keys()), file.get_tensor("0.bias"), file.get_slice("0.weight")[:2])
     """,
     "geotorch": """
         import geotorch
