@@ -88,7 +88,11 @@ __version__ = _TorchVersion(_VERSION)
 
 
 if _typing.TYPE_CHECKING:
+    from functrace.torch import fft as fft
+    from functrace.torch import linalg as linalg
     from functrace.torch import optim as optim
+    from functrace.torch import return_types as return_types
+    from functrace.torch import special as special
     from functrace.torch.amp.autocast_mode import autocast as autocast
     from functrace.torch.check import check_function as check_function
     from functrace.torch.compiler import compile as compile

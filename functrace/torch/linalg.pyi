@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from functrace.torch.errors.algebra import LinAlgError as LinAlgError
 from functrace.torch.tensors.dtypes import DtypeLike
 from functrace.torch.tensors.tensor import Operand, Value
 

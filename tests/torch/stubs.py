@@ -160,6 +160,9 @@ def stubs() -> dict[Path, str]:
     for name, place in (("linalg", LINALG), ("special", SPECIAL), ("fft", FFT)):
         found[name] = Stub(f"the functions of `torch.{name}`.")
         found[name].parts += _all(ENTRIES[place])
+        if name == "linalg":
+            text = "from functrace.torch.errors.algebra import LinAlgError as LinAlgError"
+            found[name].imports["LinAlgError"] = text
         for function_name, (_, function) in sorted(ENTRIES[place].items()):
             found[name].define(function_name, function)
     return {

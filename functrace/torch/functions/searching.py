@@ -365,7 +365,7 @@ def histogram(
     f.tensors_only("histogram", input=input)
     values = plain_array(input)
     kind = values.dtype
-    if kind not in (np.float32, np.float64):
+    if kind.name not in ("float32", "float64"):
         raise NotImplementedError(errors.no_kernel("histogramdd").format(DTYPES[kind].printed))
     weights = None if weight is None else plain_array(weight)
     if weights is not None and weights.shape != values.shape:
