@@ -261,6 +261,7 @@ FREXP = Op(
     (("exponent", -2),),
     derived=_frexp_change,
     keeps=("exponent",),
+    called="frexp.Tensor",
 )
 
 

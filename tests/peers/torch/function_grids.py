@@ -395,7 +395,7 @@ def leaves(library: ModuleType, seed: int, dtype: str = "float64") -> dict[str, 
 
 @dataclass
 class Facts:
-    """What an expression gives with one of the libraries."""
+    """The results and derivatives of an expression with one of the libraries."""
 
     error: tuple[str, str] | None = None
     values: list[tuple[str, Any]] = field(default_factory=list)
