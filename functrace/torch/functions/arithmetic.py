@@ -224,7 +224,7 @@ def ldexp(run: Run) -> Callable[..., Value]:
             raise NotImplementedError(errors.no_kernel("ldexp_cpu_exp").format("Bool"))
         if kinds[1] == np.float16 and kinds[0].kind == "c" and f.shape_of(other):
             raise NotImplementedError(errors.no_kernel("pow").format("ComplexHalf"))
-        if f.shape_of(other) and kinds[1].kind in "fc" and kinds[0].kind in "fc":
+        if f.shape_of(other) and kinds[0] != kinds[1] and {k.kind for k in kinds} <= set("fc"):
             powers = apply(EXP2, (other,))  # in the precision of the exponents
             return f.mul(input, powers) if run is apply else input.mul_(powers)  # type: ignore[union-attr]
         return run(LDEXP, (input, other))
