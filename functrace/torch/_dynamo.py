@@ -25,14 +25,14 @@ def graph_break(msg: str = "") -> None:
     """Do nothing."""
 
 
-def disallow_in_graph(fn: Any) -> Any:
+def disallow_in_graph(fn: object) -> Any:
     """Return the function unchanged."""
     return fn
 
 
-def mark_dynamic(t: Any, index: Any, **_options: Any) -> None:
+def mark_dynamic(t: object, index: object, **_options: object) -> None:
     """Do nothing."""
 
 
-def mark_static(t: Any, index: Any = None) -> None:
+def mark_static(t: object, index: object = None) -> None:
     """Do nothing."""

@@ -5,8 +5,6 @@ Layer: 9.
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrace.torch import errors
 
 __all__ = [
@@ -38,6 +36,6 @@ def current_device_index() -> int:
     raise RuntimeError(errors.NO_ACCELERATOR)
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: object = None) -> None:
     """Raise: there is no device."""
     raise RuntimeError(errors.NO_ACCELERATOR)

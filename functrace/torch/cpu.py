@@ -5,8 +5,6 @@ Layer: 9.
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = [
     "current_device",
     "current_stream",
@@ -45,14 +43,14 @@ def current_device() -> str:
     return "cpu"
 
 
-def set_device(device: Any) -> None:
+def set_device(device: object) -> None:
     """Do nothing."""
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: object = None) -> None:
     """Do nothing: every operation is complete when it returns."""
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: object = None) -> Stream:
     """Return the one stream."""
     return _STREAM

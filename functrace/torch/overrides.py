@@ -27,18 +27,18 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return False
 
 
-def has_torch_function_unary(obj: Any) -> bool:
+def has_torch_function_unary(obj: object) -> bool:
     """Return False."""
     return False
 
 
-def has_torch_function_variadic(*args: Any) -> bool:
+def has_torch_function_variadic(*args: object) -> bool:
     """Return False."""
     return False
 
 
 def handle_torch_function(
-    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: object, **kwargs: object
 ) -> NoReturn:
     """Raise: no class takes over functions."""
     raise TypeError(
@@ -46,7 +46,7 @@ def handle_torch_function(
     )
 
 
-def is_tensor_like(inp: Any) -> bool:
+def is_tensor_like(inp: object) -> bool:
     """Return True for a tensor, and for an object of a class with ``__torch_function__``."""
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 

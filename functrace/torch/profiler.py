@@ -35,7 +35,7 @@ class record_function:
         """Return a function that does the same."""
 
         @functools.wraps(func)
-        def decorated(*args: Any, **kwargs: Any) -> Any:
+        def decorated(*args: object, **kwargs: object) -> Any:
             return func(*args, **kwargs)
 
         return decorated
@@ -44,7 +44,7 @@ class record_function:
 class profile:
     """Profile of PyTorch's operations: refused."""
 
-    def __new__(cls, *_arguments: Any, **_options: Any) -> NoReturn:
+    def __new__(cls, *_arguments: object, **_options: object) -> NoReturn:
         """Raise."""
         raise UnsupportedFunctionError(
             "functrace.torch has no profiler of operations",

@@ -22,6 +22,7 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.torch.files.archive import Archive, write_archive
 from functrace.torch.files.building import TABLE, Memory, StorageKind, public
+from functrace.torch.files.parts import Part
 from functrace.torch.files.reading import Machine, UnpicklingError
 from functrace.torch.files.writing import Writer
 from functrace.torch.tensors.device import device
@@ -54,7 +55,7 @@ _NO_CUDA_FILE = (
 def save(
     obj: object,
     f: FileLike,
-    pickle_module: Any = None,
+    pickle_module: object = None,
     pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
@@ -107,11 +108,11 @@ def save(
 def load(
     f: FileLike,
     map_location: MapLocation = None,
-    pickle_module: Any = None,
+    pickle_module: object = None,
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
-    **pickle_load_args: Any,
+    **pickle_load_args: object,
 ) -> Any:
     """Return the object of a file that ``torch.save`` wrote, here or in PyTorch.
 
@@ -177,7 +178,7 @@ def _load_archive(
     try:
         found: dict[str, Memory] = {}
 
-        def storage(reference: Any) -> Memory:
+        def storage(reference: Part) -> Memory:
             kind, key, location, count = _parts(reference, 5)
             if not key.isalnum():
                 raise UnpicklingError(f"the file has a storage named {key!r}")
@@ -203,7 +204,7 @@ def _is_bytes(kind: StorageKind) -> bool:
     return kind.name == "UntypedStorage"
 
 
-def _parts(reference: Any, count: int) -> tuple[StorageKind, str, str, int]:
+def _parts(reference: Part, count: int) -> tuple[StorageKind, str, str, int]:
     """Return the kind, name, location and number of elements of a storage.
 
     Raises:
@@ -224,7 +225,7 @@ def _parts(reference: Any, count: int) -> tuple[StorageKind, str, str, int]:
 def _load_old(data: bytes, place: Callable[[Memory, str], Memory]) -> Any:
     """Read a file from before PyTorch 1.6: several pickles, then the storages."""
 
-    def refused(_reference: Any) -> Memory:
+    def refused(_reference: Part) -> Memory:
         raise UnpicklingError("the file refers to a storage before its tensors")
 
     plain = Machine({}, refused)
@@ -238,7 +239,7 @@ def _load_old(data: bytes, place: Callable[[Memory, str], Memory]) -> Any:
     found: dict[str, Memory] = {}
     left = [len(data)]
 
-    def storage(reference: Any) -> Memory:
+    def storage(reference: Part) -> Memory:
         kind, key, location, count = _parts(reference, 6)
         if reference[5] is not None:
             raise UnpicklingError("the file has a storage that is a part of another")
@@ -274,14 +275,14 @@ def _fill(array: Array, data: bytes, at: int) -> int:
     return end
 
 
-def _public(made: Any, found: dict[str, Memory]) -> Any:
+def _public(made: Part, found: dict[str, Memory]) -> Any:
     """Return the object, in which storages are replaced by their public class."""
     if not any(not memory.tensors for memory in found.values()):
         return made
     return _replaced(made, {})
 
 
-def _replaced(value: Any, seen: dict[int, Any]) -> Any:
+def _replaced(value: Part, seen: dict[int, Any]) -> Any:
     if isinstance(value, Memory):
         if id(value) not in seen:
             seen[id(value)] = public(value)
@@ -351,7 +352,7 @@ def _trusted() -> dict[str, Any]:
     return {_name(x): x[0] if isinstance(x, tuple) else x for x in _TRUSTED}
 
 
-def _name(given: Any) -> str:
+def _name(given: Part) -> str:
     if isinstance(given, tuple):
         return given[1]
     return f"{given.__module__}.{given.__qualname__}"

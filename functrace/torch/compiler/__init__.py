@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def compile(model: Any = None, **_options: Any) -> Any:
+def compile(model: object = None, **_options: object) -> Any:
     """Return the function or module unchanged; without one, a decorator that does.
 
     Args:
@@ -41,22 +41,22 @@ def compile(model: Any = None, **_options: Any) -> Any:
     return (lambda given: given) if model is None else model
 
 
-def disable(fn: Any = None, recursive: bool = True, **_options: Any) -> Any:
+def disable(fn: object = None, recursive: bool = True, **_options: object) -> Any:
     """Return the function unchanged; without one, a decorator that does."""
     return (lambda given: given) if fn is None else fn
 
 
-def allow_in_graph(fn: Any) -> Any:
+def allow_in_graph(fn: object) -> Any:
     """Return the function unchanged."""
     return fn
 
 
-def assume_constant_result(fn: Any) -> Any:
+def assume_constant_result(fn: object) -> Any:
     """Return the function unchanged."""
     return fn
 
 
-def substitute_in_graph(original_fn: Any, **_options: Any) -> Callable[[Any], Any]:
+def substitute_in_graph(original_fn: object, **_options: object) -> Callable[[Any], Any]:
     """Return a decorator that returns its function unchanged."""
     return lambda given: given
 
@@ -84,7 +84,7 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing."""
 
 
-def list_backends(exclude_tags: Any = ()) -> list[str]:
+def list_backends(exclude_tags: object = ()) -> list[str]:
     """Return no compilers."""
     return []
 
@@ -96,7 +96,7 @@ class set_stance:
         stance: any.
     """
 
-    def __init__(self, stance: str = "default", **_options: Any) -> None:
+    def __init__(self, stance: str = "default", **_options: object) -> None:
         self.stance = stance
 
     def __enter__(self) -> None:
@@ -105,11 +105,11 @@ class set_stance:
     def __exit__(self, *_exception: object) -> None:
         """Do nothing."""
 
-    def __call__(self, fn: Any) -> Any:
+    def __call__(self, fn: object) -> Any:
         """Return the function unchanged."""
         return fn
 
 
-def wrap_numpy(fn: Any) -> Any:
+def wrap_numpy(fn: object) -> Any:
     """Return the function unchanged: it computes with NumPy anyway."""
     return fn

@@ -126,41 +126,41 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
         raise AssertionError(errors.NO_CUDA)
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: object = None) -> int:
     """Return 0."""
     return 0
 
 
-def max_memory_allocated(device: Any = None) -> int:
+def max_memory_allocated(device: object = None) -> int:
     """Return 0."""
     return 0
 
 
-def memory_reserved(device: Any = None) -> int:
+def memory_reserved(device: object = None) -> int:
     """Return 0."""
     return 0
 
 
-def max_memory_reserved(device: Any = None) -> int:
+def max_memory_reserved(device: object = None) -> int:
     """Return 0."""
     return 0
 
 
-def memory_stats(device: Any = None) -> dict[str, Any]:
+def memory_stats(device: object = None) -> dict[str, Any]:
     """Return no statistics."""
     return OrderedDict()
 
 
-def reset_peak_memory_stats(device: Any = None) -> None:
+def reset_peak_memory_stats(device: object = None) -> None:
     """Do nothing."""
 
 
-def reset_max_memory_allocated(device: Any = None) -> None:
+def reset_max_memory_allocated(device: object = None) -> None:
     """Do nothing."""
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
-    def function(*_arguments: Any, **_options: Any) -> NoReturn:
+    def function(*_arguments: object, **_options: object) -> NoReturn:
         raise AssertionError(errors.NO_CUDA)
 
     function.__name__ = function.__qualname__ = name
@@ -184,7 +184,7 @@ mem_get_info = _refused("mem_get_info")
 set_per_process_memory_fraction = _refused("set_per_process_memory_fraction")
 
 
-def set_device(device: Any) -> None:
+def set_device(device: object) -> None:
     """Do nothing for a negative number.
 
     Raises:
@@ -201,7 +201,7 @@ class device:
         device: the device.
     """
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: object) -> None:
         self.idx = -1 if device is None or (isinstance(device, int) and device < 0) else 0
 
     def __enter__(self) -> None:
@@ -219,7 +219,7 @@ class device_of(device):
         obj: the tensor.
     """
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: object) -> None:
         super().__init__(-1)
 
 
@@ -230,7 +230,7 @@ class stream:
         stream: None.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: object) -> None:
         if stream is not None:
             raise AssertionError(errors.NO_CUDA)
 
@@ -249,7 +249,7 @@ class stream:
 class _Absent:
     """A class whose instances need CUDA."""
 
-    def __new__(cls, *_arguments: Any, **_options: Any) -> NoReturn:
+    def __new__(cls, *_arguments: object, **_options: object) -> NoReturn:
         """Raise."""
         raise RuntimeError(f"torch.cuda.{cls.__name__} requires CUDA support")
 

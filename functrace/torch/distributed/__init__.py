@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from functrace.torch.distributed import rpc as rpc
 
@@ -77,7 +77,7 @@ def is_torchelastic_launched() -> bool:
     return False
 
 
-def init_process_group(*_arguments: Any, **_options: Any) -> NoReturn:
+def init_process_group(*_arguments: object, **_options: object) -> NoReturn:
     """Raise: there is no communication."""
     raise RuntimeError(
         "functrace.torch has no torch.distributed: it runs in one process\n"
@@ -85,7 +85,7 @@ def init_process_group(*_arguments: Any, **_options: Any) -> NoReturn:
     )
 
 
-def destroy_process_group(group: Any = None) -> NoReturn:
+def destroy_process_group(group: object = None) -> NoReturn:
     """Raise: there is no group."""
     raise ValueError(_NO_GROUP)
 
@@ -96,7 +96,7 @@ _NO_GROUP = (
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
-    def function(*_arguments: Any, **_options: Any) -> NoReturn:
+    def function(*_arguments: object, **_options: object) -> NoReturn:
         raise ValueError(_NO_GROUP)
 
     function.__name__ = function.__qualname__ = name

@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.dirichlet import Dirichlet
 from functrace.torch.distributions.exp_family import ExponentialFamily
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
@@ -34,7 +35,10 @@ class Beta(ExponentialFamily):
     has_rsample = True
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self,
+        concentration1: Parameter,
+        concentration0: Parameter,
+        validate_args: bool | None = None,
     ) -> None:
         if isinstance(concentration1, (int, float)) and isinstance(concentration0, (int, float)):
             both = torch.tensor([float(concentration1), float(concentration0)])
@@ -43,7 +47,7 @@ class Beta(ExponentialFamily):
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made._dirichlet = self._dirichlet.expand(shape)
 
     @property
@@ -72,11 +76,11 @@ class Beta(ExponentialFamily):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         return self._dirichlet.log_prob(torch.stack([value, 1.0 - value], -1))

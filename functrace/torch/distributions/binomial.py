@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import (
     broadcast_all,
     lazy_property,
@@ -46,9 +47,9 @@ class Binomial(Distribution):
 
     def __init__(
         self,
-        total_count: Any = 1,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Parameter = 1,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
@@ -97,13 +98,13 @@ class Binomial(Distribution):
         """Shape of the parameter."""
         return self._param.size()
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         value = self._checked(value)
         log_factorials = (

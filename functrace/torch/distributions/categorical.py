@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
@@ -38,7 +39,7 @@ class Categorical(Distribution):
     parameters: ClassVar[dict[str, int]] = {"probs": 1, "logits": 1, "_param": 1}
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, probs: Parameter = None, logits: Parameter = None, validate_args: bool | None = None
     ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -53,7 +54,7 @@ class Categorical(Distribution):
         self._num_events = self._param.size()[-1]
         super().__init__(self._param.size()[:-1], validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made._num_events = self._num_events
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
@@ -91,7 +92,7 @@ class Categorical(Distribution):
         """There is none: nan."""
         return torch.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         sample_shape = Size(sample_shape)
         rows = self.probs.reshape(-1, self._num_events)
@@ -99,7 +100,7 @@ class Categorical(Distribution):
             drawn = torch.multinomial(rows, sample_shape.numel(), True).T
         return drawn.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         value = self._checked(value).long().unsqueeze(-1)
         value, log_probs = torch.broadcast_tensors(value, self.logits)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.tensor import Tensor
 
@@ -32,7 +33,7 @@ class Cauchy(Distribution):
     loc: Tensor
     scale: Tensor
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
@@ -51,22 +52,22 @@ class Cauchy(Distribution):
         """The variance: infinite."""
         return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.loc + torch.zeros(shape, dtype=self.loc.dtype).cauchy_() * self.scale
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         ratio = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - (ratio**2).log1p()
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         return torch.atan((self._checked(value) - self.loc) / self.scale) / math.pi + 0.5
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Values) -> Tensor:
         """Return the inverse of the cumulative distribution function."""
         return torch.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.gamma import Gamma
+from functrace.torch.distributions.kinds import Parameter
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["Chi2"]
@@ -23,7 +24,7 @@ class Chi2(Gamma):
 
     arg_constraints: ClassVar[Any] = {"df": constraints.positive}
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Parameter, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import functrace.torch as torch
 from functrace.torch import linalg
+from functrace.torch.distributions.kinds import Parameter, Set
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = [
@@ -72,7 +73,7 @@ class _Dependent(Constraint):
     """A set that depends on other values."""
 
     def __init__(
-        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+        self, *, is_discrete: Set = NotImplemented, event_dim: Set = NotImplemented
     ) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
         super().__init__()
@@ -92,7 +93,7 @@ class _Dependent(Constraint):
         return self._event_dim
 
     def __call__(
-        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+        self, *, is_discrete: Set = NotImplemented, event_dim: Set = NotImplemented
     ) -> _Dependent:
         """Return one with other properties."""
         return _Dependent(
@@ -105,7 +106,7 @@ class _Dependent(Constraint):
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
-def is_dependent(constraint: Any) -> bool:
+def is_dependent(constraint: Set) -> bool:
     """Return True for a set that depends on other values."""
     return isinstance(constraint, _Dependent)
 
@@ -117,13 +118,13 @@ class _DependentProperty(property, _Dependent):
         self,
         fn: Callable[..., Any] | None = None,
         *,
-        is_discrete: Any = NotImplemented,
-        event_dim: Any = NotImplemented,
+        is_discrete: Set = NotImplemented,
+        event_dim: Set = NotImplemented,
     ) -> None:
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, fn: Any) -> _DependentProperty:  # type: ignore[override]
+    def __call__(self, fn: Set) -> _DependentProperty:  # type: ignore[override]
         """Return the property of a function."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
@@ -189,7 +190,7 @@ class _Bounded(Constraint):
 
     bounds: tuple[str, ...] = ()
 
-    def __init__(self, *limits: Any) -> None:
+    def __init__(self, *limits: Parameter) -> None:
         for name, limit in zip(self.bounds, limits, strict=True):
             setattr(self, name, limit)
         super().__init__()
@@ -205,7 +206,7 @@ class _IntegerInterval(_Bounded):
     lower_bound: Any
     upper_bound: Any
 
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Parameter, upper_bound: Parameter) -> None:
         super().__init__(lower_bound, upper_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -217,7 +218,7 @@ class _IntegerLessThan(_Bounded):
     bounds = ("upper_bound",)
     upper_bound: Any
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Parameter) -> None:
         super().__init__(upper_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -229,7 +230,7 @@ class _IntegerGreaterThan(_Bounded):
     bounds = ("lower_bound",)
     lower_bound: Any
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Parameter) -> None:
         super().__init__(lower_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -245,7 +246,7 @@ class _GreaterThan(_Bounded):
     bounds = ("lower_bound",)
     lower_bound: Any
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Parameter) -> None:
         super().__init__(lower_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -256,7 +257,7 @@ class _GreaterThanEq(_Bounded):
     bounds = ("lower_bound",)
     lower_bound: Any
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Parameter) -> None:
         super().__init__(lower_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -267,7 +268,7 @@ class _LessThan(_Bounded):
     bounds = ("upper_bound",)
     upper_bound: Any
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Parameter) -> None:
         super().__init__(upper_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -279,7 +280,7 @@ class _Interval(_Bounded):
     lower_bound: Any
     upper_bound: Any
 
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Parameter, upper_bound: Parameter) -> None:
         super().__init__(lower_bound, upper_bound)
 
     def check(self, value: Tensor) -> Tensor:
@@ -295,7 +296,7 @@ class _Multinomial(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Parameter) -> None:
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:

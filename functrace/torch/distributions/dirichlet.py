@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.autograd.function import Function, once_differentiable
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exp_family import ExponentialFamily
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["Dirichlet"]
@@ -20,14 +21,14 @@ class _Point(Function):
     """A random point of the simplex, with its implicit derivative."""
 
     @staticmethod
-    def forward(ctx: Any, concentration: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Parameter, concentration: Tensor) -> Tensor:  # type: ignore[override]
         point = torch._sample_dirichlet(concentration)
         ctx.save_for_backward(point, concentration)
         return point
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Parameter, grad_output: Tensor) -> Tensor:  # type: ignore[override]
         point, concentration = ctx.saved_tensors
         total = concentration.sum(-1, True).expand_as(concentration)
         slope = torch._dirichlet_grad(point, concentration, total)
@@ -56,11 +57,11 @@ class Dirichlet(ExponentialFamily):
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         return _Point.apply(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         return (

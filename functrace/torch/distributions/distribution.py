@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
+from functrace.torch.distributions.kinds import Instance, Sizes, Values
 from functrace.torch.distributions.utils import lazy_property
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
@@ -49,8 +50,8 @@ class Distribution:
 
     def __init__(
         self,
-        batch_shape: Any = (),
-        event_shape: Any = (),
+        batch_shape: Sizes = (),
+        event_shape: Sizes = (),
         validate_args: bool | None = None,
     ) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
@@ -90,7 +91,7 @@ class Distribution:
                     f"{constraint!r}, but found invalid values:\n{value}"
                 )
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape.
 
         Args:
@@ -110,7 +111,7 @@ class Distribution:
         made._validate_args = self._validate_args
         return made
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         """Fill the rest of an instance that `expand` makes."""
 
     @property
@@ -143,7 +144,7 @@ class Distribution:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples without gradients.
 
         Args:
@@ -152,7 +153,7 @@ class Distribution:
         with torch.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters.
 
         Args:
@@ -169,15 +170,15 @@ class Distribution:
         )
         return self.sample((n,))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density or probability at some values."""
         raise NotImplementedError
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function at some values."""
         raise NotImplementedError
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Values) -> Tensor:
         """Return the inverse of the cumulative distribution function."""
         raise NotImplementedError
 
@@ -197,11 +198,11 @@ class Distribution:
         """Return the exponential of the entropy."""
         return torch.exp(self.entropy())
 
-    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+    def _extended_shape(self, sample_shape: Sizes = ()) -> Size:
         """Return the shape of samples: theirs, that of the batch, and that of one."""
         return Size((*Size(sample_shape), *self._batch_shape, *self._event_shape))
 
-    def _validate_sample(self, value: Any) -> None:
+    def _validate_sample(self, value: Values) -> None:
         """Check the argument of `log_prob` and the like.
 
         Raises:
@@ -238,13 +239,13 @@ class Distribution:
                 f"invalid values:\n{value}"
             )
 
-    def _checked(self, value: Any) -> Any:
+    def _checked(self, value: Values) -> Any:
         """Return the argument of `log_prob` and the like, after its check."""
         if self._validate_args:
             self._validate_sample(value)
         return value
 
-    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: Instance, _instance: Instance = None) -> Any:
         """Return an empty instance for `expand` to fill.
 
         Raises:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exp_family import ExponentialFamily
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.tensor import Tensor
 
@@ -30,7 +31,7 @@ class Exponential(ExponentialFamily):
     _mean_carrier_measure = 0
     rate: Tensor
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Parameter, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 
@@ -54,21 +55,21 @@ class Exponential(ExponentialFamily):
         """The variance."""
         return self.rate.pow(-2)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         return torch.zeros(shape, dtype=self.rate.dtype).exponential_() / self.rate
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         return 1 - torch.exp(-self.rate * self._checked(value))
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Values) -> Tensor:
         """Return the inverse of the cumulative distribution function."""
         return -torch.log1p(-value) / self.rate
 

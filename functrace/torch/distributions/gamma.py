@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch import special
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exp_family import ExponentialFamily
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.tensor import Tensor
 
@@ -39,7 +40,9 @@ class Gamma(ExponentialFamily):
     concentration: Tensor
     rate: Tensor
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: Parameter, rate: Parameter, validate_args: bool | None = None
+    ) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.size(), validate_args=validate_args)
 
@@ -58,14 +61,14 @@ class Gamma(ExponentialFamily):
         """The variance."""
         return self.concentration / self.rate.pow(2)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = torch._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         drawn.detach().clamp_(min=torch.finfo(drawn.dtype).tiny)  # keeps logarithms finite
         return drawn
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = torch.as_tensor(value, dtype=self.rate.dtype)
         value = self._checked(value)
@@ -76,7 +79,7 @@ class Gamma(ExponentialFamily):
             - torch.lgamma(self.concentration)
         )
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         return special.gammainc(self.concentration, self.rate * self._checked(value))
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import (
     broadcast_all,
     lazy_property,
@@ -37,7 +38,7 @@ class Geometric(Distribution):
     parameters: ClassVar[dict[str, int]] = {"probs": 0, "logits": 0, "_param": 0}
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, probs: Parameter = None, logits: Parameter = None, validate_args: bool | None = None
     ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -84,7 +85,7 @@ class Geometric(Distribution):
         """Shape of the parameter."""
         return self._param.size()
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
@@ -92,7 +93,7 @@ class Geometric(Distribution):
             u = u.uniform_(torch.finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         value, probs = broadcast_all(self._checked(value), self.probs)
         probs = probs.clone()

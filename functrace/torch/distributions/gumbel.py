@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.transformed_distribution import TransformedDistribution
 from functrace.torch.distributions.transforms import AffineTransform, ExpTransform
 from functrace.torch.distributions.uniform import Uniform
@@ -32,7 +33,7 @@ class Gumbel(TransformedDistribution):
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real  # type: ignore[assignment]
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         limits = torch.finfo(self.loc.dtype)
         low, high = limits.tiny, 1 - limits.eps
@@ -47,14 +48,14 @@ class Gumbel(TransformedDistribution):
         ]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         made = self._get_checked_instance(Gumbel, _instance)
         made.loc = self.loc.expand(batch_shape)
         made.scale = self.scale.expand(batch_shape)
         return super().expand(batch_shape, made)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         y = (self.loc - self._checked(value)) / self.scale
         return (y - y.exp()) - self.scale.log()

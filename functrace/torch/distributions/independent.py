@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Sizes, Values
 from functrace.torch.distributions.utils import sum_rightmost
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
@@ -35,7 +36,7 @@ class Independent(Distribution):
 
     def __init__(
         self,
-        base_distribution: Any,
+        base_distribution: Instance,
         reinterpreted_batch_ndims: int,
         validate_args: bool | None = None,
     ) -> None:
@@ -52,7 +53,7 @@ class Independent(Distribution):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         own = tuple(self.event_shape)[: self.reinterpreted_batch_ndims]
         made.base_dist = self.base_dist.expand((*shape, *own))
         made.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
@@ -90,15 +91,15 @@ class Independent(Distribution):
         """The variance."""
         return self.base_dist.variance
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples without gradients."""
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         return self.base_dist.rsample(sample_shape)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density or probability."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from functrace.torch.distributions import constraints
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes
 from functrace.torch.distributions.normal import Normal
 from functrace.torch.distributions.transformed_distribution import TransformedDistribution
 from functrace.torch.distributions.transforms import ExpTransform
@@ -29,11 +30,11 @@ class LogNormal(TransformedDistribution):
     has_rsample = True  # type: ignore[assignment]
     base_dist: Normal
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         return super().expand(batch_shape, self._get_checked_instance(LogNormal, _instance))
 

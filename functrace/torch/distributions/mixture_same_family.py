@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.categorical import Categorical
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Sizes, Values
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
 
@@ -30,7 +31,7 @@ class MixtureSameFamily(Distribution):
     def __init__(
         self,
         mixture_distribution: Categorical,
-        component_distribution: Any,
+        component_distribution: Instance,
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(mixture_distribution, Categorical):
@@ -66,7 +67,7 @@ class MixtureSameFamily(Distribution):
         self._event_ndims = len(event_shape)
         super().__init__(parts, event_shape, validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made._component_distribution = self._component_distribution.expand(
             (*shape, self._num_component)
         )
@@ -111,19 +112,19 @@ class MixtureSameFamily(Distribution):
         offset = self._component_distribution.mean - self._padded(self.mean)
         return within + (self._weights * offset.pow(2.0)).sum(dim=axis)
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         found = self._component_distribution.cdf(self._padded(value))
         return (found * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density or probability."""
         value = self._padded(self._checked(value))
         found = self._component_distribution.log_prob(value)
         weights = torch.log_softmax(self._mixture_distribution.logits, dim=-1)
         return torch.logsumexp(found + weights, dim=-1)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         sample_shape = Size(sample_shape)
         with torch.no_grad():

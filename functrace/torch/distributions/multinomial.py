@@ -12,6 +12,7 @@ from functrace.torch.distributions import constraints
 from functrace.torch.distributions.binomial import Binomial
 from functrace.torch.distributions.categorical import Categorical
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
@@ -37,8 +38,8 @@ class Multinomial(Distribution):
     def __init__(
         self,
         total_count: int = 1,
-        probs: Any = None,
-        logits: Any = None,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
@@ -49,7 +50,7 @@ class Multinomial(Distribution):
         shape = self._categorical.param_shape
         super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made.total_count = self.total_count
         made._categorical = self._categorical.expand(shape)
         made._binomial = self._binomial.expand((*shape, *self.event_shape))
@@ -84,7 +85,7 @@ class Multinomial(Distribution):
         """Shape of the parameter."""
         return self._categorical.param_shape
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         sample_shape = Size(sample_shape)
         drawn = self._categorical.sample(Size((self.total_count, *sample_shape)))
@@ -102,7 +103,7 @@ class Multinomial(Distribution):
         term = (weights * torch.lgamma(counts + 1)).sum([0, -1])
         return n * self._categorical.entropy() - torch.lgamma(n + 1) + term
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         value = self._checked(value)
         logits, value = broadcast_all(self.logits, value)

@@ -12,6 +12,7 @@ import functrace.torch as torch
 from functrace.torch import linalg
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Sizes, Values
 from functrace.torch.distributions.utils import lazy_property, standard_normal
 from functrace.torch.tensors.tensor import Tensor
 
@@ -100,7 +101,7 @@ class MultivariateNormal(Distribution):
         else:
             self._unbroadcasted_scale_tril = precision_to_scale_tril(matrix)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         made = self._get_checked_instance(MultivariateNormal, _instance)
         shape = tuple(batch_shape)
@@ -152,7 +153,7 @@ class MultivariateNormal(Distribution):
         squares = self._unbroadcasted_scale_tril.pow(2).sum(-1)
         return squares.expand((*self._batch_shape, *self._event_shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
         moved = torch.matmul(self._unbroadcasted_scale_tril, eps.unsqueeze(-1)).squeeze(-1)
@@ -161,7 +162,7 @@ class MultivariateNormal(Distribution):
     def _half_log_det(self) -> Tensor:
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         offset = self._checked(value) - self.loc
         distance = batch_mahalanobis(self._unbroadcasted_scale_tril, offset)

@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
 from functrace.torch.distributions.gamma import Gamma
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import (
     broadcast_all,
     lazy_property,
@@ -42,9 +43,9 @@ class NegativeBinomial(Distribution):
 
     def __init__(
         self,
-        total_count: Any,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Parameter,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
@@ -93,12 +94,12 @@ class NegativeBinomial(Distribution):
         rate = torch.exp(-self.logits)
         return Gamma(concentration=self.total_count, rate=rate, validate_args=False)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         with torch.no_grad():
             return torch.poisson(self._gamma.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         value = self._checked(value)
         log_sigmoid = torch.nn.functional.logsigmoid

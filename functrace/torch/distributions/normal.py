@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exp_family import ExponentialFamily
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all, standard_normal
 from functrace.torch.tensors.tensor import Tensor
 
@@ -39,7 +40,7 @@ class Normal(ExponentialFamily):
     loc: Tensor
     scale: Tensor
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
@@ -63,30 +64,30 @@ class Normal(ExponentialFamily):
         """The variance."""
         return self.stddev.pow(2)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples without gradients."""
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             return torch.normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.loc + standard_normal(shape, self.loc.dtype) * self.scale
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         variance = self.scale**2
         squares = (value - self.loc) ** 2
         return -squares / (2 * variance) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         value = self._checked(value)
         return 0.5 * (1 + torch.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Values) -> Tensor:
         """Return the inverse of the cumulative distribution function."""
         return self.loc + self.scale * torch.erfinv(2 * value - 1) * math.sqrt(2)
 

@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.categorical import Categorical
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
 
@@ -33,13 +34,13 @@ class OneHotCategorical(Distribution):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, probs: Parameter = None, logits: Parameter = None, validate_args: bool | None = None
     ) -> None:
         self._categorical = Categorical(probs, logits)
         shape = self._categorical.param_shape
         super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made._categorical = self._categorical.expand(shape)
 
     @property
@@ -79,11 +80,11 @@ class OneHotCategorical(Distribution):
         """Shape of the parameter."""
         return self._categorical.param_shape
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         return self._unit(self._categorical.sample(sample_shape)).to(self.probs)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         return self._categorical.log_prob(self._checked(value).max(-1)[1])
 
@@ -104,6 +105,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples, with the gradients of the probabilities."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exponential import Exponential
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes
 from functrace.torch.distributions.transformed_distribution import TransformedDistribution
 from functrace.torch.distributions.transforms import AffineTransform, ExpTransform
 from functrace.torch.distributions.utils import broadcast_all
@@ -27,13 +28,15 @@ class Pareto(TransformedDistribution):
 
     arg_constraints: ClassVar[Any] = {"alpha": constraints.positive, "scale": constraints.positive}
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: Parameter, alpha: Parameter, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         made = self._get_checked_instance(Pareto, _instance)
         made.scale = self.scale.expand(batch_shape)

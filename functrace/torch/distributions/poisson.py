@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exp_family import ExponentialFamily
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.tensor import Tensor
 
@@ -28,7 +29,7 @@ class Poisson(ExponentialFamily):
     parameters: ClassVar[dict[str, int]] = {"rate": 0}
     rate: Tensor
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Parameter, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 
@@ -47,12 +48,12 @@ class Poisson(ExponentialFamily):
         """The variance."""
         return self.rate
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples."""
         with torch.no_grad():
             return torch.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the probability."""
         value = self._checked(value)
         rate, value = broadcast_all(self.rate, value)

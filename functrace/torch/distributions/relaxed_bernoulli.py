@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.transformed_distribution import TransformedDistribution
 from functrace.torch.distributions.transforms import SigmoidTransform
 from functrace.torch.distributions.utils import (
@@ -45,9 +46,9 @@ class LogitRelaxedBernoulli(Distribution):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Parameter,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
@@ -60,7 +61,7 @@ class LogitRelaxedBernoulli(Distribution):
         self._param: Any = self.logits if probs is None else self.probs
         super().__init__(self._param.size(), validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made.temperature = self.temperature
 
     @lazy_property
@@ -78,7 +79,7 @@ class LogitRelaxedBernoulli(Distribution):
         """Shape of the parameter."""
         return self._param.size()
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
@@ -86,7 +87,7 @@ class LogitRelaxedBernoulli(Distribution):
         odds = u.log() - (-u).log1p() + probs.log() - (-probs).log1p()
         return odds / self.temperature
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         logits, value = broadcast_all(self.logits, value)
@@ -113,15 +114,15 @@ class RelaxedBernoulli(TransformedDistribution):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Parameter,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
 

@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.categorical import Categorical
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.transformed_distribution import TransformedDistribution
 from functrace.torch.distributions.transforms import ExpTransform
 from functrace.torch.distributions.utils import broadcast_all, clamp_probs
@@ -40,9 +41,9 @@ class ExpRelaxedCategorical(Distribution):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Parameter,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         self._categorical = Categorical(probs, logits)
@@ -50,7 +51,7 @@ class ExpRelaxedCategorical(Distribution):
         shape = self._categorical.param_shape
         super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made.temperature = self.temperature
         made._categorical = self._categorical.expand(shape)
 
@@ -69,7 +70,7 @@ class ExpRelaxedCategorical(Distribution):
         """The probabilities."""
         return self._categorical.probs
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         u = clamp_probs(torch.rand(shape, dtype=self.logits.dtype))
@@ -77,7 +78,7 @@ class ExpRelaxedCategorical(Distribution):
         scores = (self.logits + gumbels) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         n = self._categorical._num_events
         value = self._checked(value)
@@ -108,15 +109,15 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     def __init__(
         self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
+        temperature: Parameter,
+        probs: Parameter = None,
+        logits: Parameter = None,
         validate_args: bool | None = None,
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         made = self._get_checked_instance(RelaxedOneHotCategorical, _instance)
         return super().expand(batch_shape, made)

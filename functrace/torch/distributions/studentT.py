@@ -12,6 +12,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.chi2 import Chi2
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all, standard_normal
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor
@@ -41,13 +42,17 @@ class StudentT(Distribution):
     scale: Tensor
 
     def __init__(
-        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+        self,
+        df: Parameter,
+        loc: Parameter = 0.0,
+        scale: Parameter = 1.0,
+        validate_args: bool | None = None,
     ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)
 
-    def _expand_rest(self, made: Any, shape: Size) -> None:
+    def _expand_rest(self, made: Instance, shape: Size) -> None:
         made._chi2 = self._chi2.expand(shape)
 
     @property
@@ -72,14 +77,14 @@ class StudentT(Distribution):
         made[self.df <= 1] = math.nan
         return made
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         shape = self._extended_shape(sample_shape)
         normal = standard_normal(shape, self.df.dtype)
         squares = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (normal * torch.rsqrt(squares / self.df))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         y = (value - self.loc) / self.scale

@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
 from functrace.torch.distributions.independent import Independent
+from functrace.torch.distributions.kinds import Instance, Sizes, Values
 from functrace.torch.distributions.transforms import ComposeTransform, Transform
 from functrace.torch.distributions.utils import sum_rightmost
 from functrace.torch.tensors.size import Size
@@ -33,7 +34,7 @@ class TransformedDistribution(Distribution):
     arg_constraints: ClassVar[Any] = {}
 
     def __init__(
-        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
+        self, base_distribution: Instance, transforms: Instance, validate_args: bool | None = None
     ) -> None:
         if isinstance(transforms, Transform):
             self.transforms: list[Transform] = [transforms]
@@ -64,7 +65,7 @@ class TransformedDistribution(Distribution):
         cut = len(forward_shape) - event_dim
         super().__init__(forward_shape[:cut], forward_shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         made = self._get_checked_instance(TransformedDistribution, _instance)
         made.transforms = self.transforms
@@ -91,7 +92,7 @@ class TransformedDistribution(Distribution):
         """True if samples have gradients."""
         return self.base_dist.has_rsample
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples without gradients."""
         with torch.no_grad():
             x = self.base_dist.sample(sample_shape)
@@ -99,14 +100,14 @@ class TransformedDistribution(Distribution):
                 x = t(x)
             return x
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         x = self.base_dist.rsample(sample_shape)
         for t in self.transforms:
             x = t(x)
         return x
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         y = self._checked(value)
         event_dim = len(self.event_shape)
@@ -120,7 +121,7 @@ class TransformedDistribution(Distribution):
         count = event_dim - len(self.base_dist.event_shape)
         return total + sum_rightmost(self.base_dist.log_prob(y), count)
 
-    def _oriented(self, value: Any) -> Any:
+    def _oriented(self, value: Values) -> Any:
         """Return probabilities, reflected where the transforms decrease."""
         sign: Any = 1
         for t in self.transforms:
@@ -129,7 +130,7 @@ class TransformedDistribution(Distribution):
             return value
         return sign * (value - 0.5) + 0.5
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         for t in reversed(self.transforms):
             value = t.inv(value)
@@ -137,7 +138,7 @@ class TransformedDistribution(Distribution):
             self.base_dist._validate_sample(value)
         return self._oriented(self.base_dist.cdf(value))
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Values) -> Tensor:
         """Return the inverse of the cumulative distribution function."""
         value = self.base_dist.icdf(self._oriented(value))
         for t in self.transforms:

@@ -15,6 +15,7 @@ from typing import Any
 import functrace.torch as torch
 from functrace.torch import linalg
 from functrace.torch.distributions import constraints
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.distributions.utils import (
     broadcast_all,
     lazy_property,
@@ -114,7 +115,7 @@ class Transform:
     def __hash__(self) -> int:
         return id(self)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Values) -> Any:
         """Return the result for an argument."""
         if not self._cache_size:
             return self._call(x)
@@ -125,7 +126,7 @@ class Transform:
         self._cached_x_y = x, result
         return result
 
-    def _inv_call(self, y: Any) -> Any:
+    def _inv_call(self, y: Values) -> Any:
         """Return the argument of a result."""
         if not self._cache_size:
             return self._inverse(y)
@@ -136,13 +137,13 @@ class Transform:
         self._cached_x_y = argument, y
         return argument
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         raise NotImplementedError
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         raise NotImplementedError
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian.
 
         Args:
@@ -154,11 +155,11 @@ class Transform:
     def __repr__(self) -> str:
         return self.__class__.__name__ + "()"
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result for one of the argument."""
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument for one of the result."""
         return shape
 
@@ -201,16 +202,16 @@ class _InverseTransform(Transform):
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._inv!r})"
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Values) -> Any:
         return self._inv._inv_call(x)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         return self._inv.forward_shape(shape)
 
 
@@ -282,13 +283,13 @@ class ComposeTransform(Transform):
         """Return the transform with another size of its cache."""
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Values) -> Any:
         """Return the result for an argument."""
         for part in self.parts:
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         if not self.parts:
             return torch.zeros_like(x)
@@ -304,13 +305,13 @@ class ComposeTransform(Transform):
             event_dim += part.codomain.event_dim - part.domain.event_dim
         return reduce(operator.add, terms)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
@@ -367,17 +368,17 @@ class IndependentTransform(Transform):
         """The sign of the derivative."""
         return self.base_transform.sign
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         if x.dim() < self.domain.event_dim:
             raise ValueError("Too few dimensions on input")
         return self.base_transform(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         if y.dim() < self.codomain.event_dim:
             raise ValueError("Too few dimensions on input")
         return self.base_transform.inv(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         found = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_rightmost(found, self.reinterpreted_batch_ndims)
@@ -386,11 +387,11 @@ class IndependentTransform(Transform):
         name = self.__class__.__name__
         return f"{name}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         return self.base_transform.inverse_shape(shape)
 
@@ -406,7 +407,7 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+    def __init__(self, in_shape: Sizes, out_shape: Sizes, cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
@@ -428,29 +429,29 @@ class ReshapeTransform(Transform):
             return self
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         batch = tuple(x.shape)[: x.dim() - len(self.in_shape)]
         return x.reshape((*batch, *self.out_shape))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         batch = tuple(y.shape)[: y.dim() - len(self.out_shape)]
         return y.reshape((*batch, *self.in_shape))
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return zeros."""
         batch = tuple(x.shape)[: x.dim() - len(self.in_shape)]
         return x.new_zeros(batch)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         return _replaced(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         return _replaced(shape, self.out_shape, self.in_shape)
 
 
-def _replaced(shape: Any, last: Size, by: Size) -> Size:
+def _replaced(shape: Sizes, last: Size, by: Size) -> Size:
     """Return a shape with other last axes."""
     if len(shape) < len(last):
         raise ValueError("Too few dimensions on input")
@@ -478,13 +479,13 @@ class ExpTransform(_Plain):
     codomain = constraints.positive
     sign = +1  # type: ignore[assignment]
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return x.exp()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return y.log()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute derivative."""
         return x
 
@@ -501,7 +502,7 @@ class PowerTransform(Transform):
     codomain = constraints.positive
     bijective = True
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Parameter, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
@@ -523,21 +524,21 @@ class PowerTransform(Transform):
 
     __hash__ = Transform.__hash__
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return x.pow(self.exponent)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute derivative."""
         return (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         return torch.broadcast_shapes(tuple(shape), tuple(self.exponent.shape))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         return torch.broadcast_shapes(tuple(shape), tuple(self.exponent.shape))
 
@@ -554,15 +555,15 @@ class SigmoidTransform(_Plain):
     codomain = constraints.unit_interval
     sign = +1  # type: ignore[assignment]
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return _clipped_sigmoid(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         limits = torch.finfo(y.dtype)
         y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute derivative."""
         softplus = torch.nn.functional.softplus
         return -softplus(-x) - softplus(x)
@@ -575,13 +576,13 @@ class SoftplusTransform(_Plain):
     codomain = constraints.positive
     sign = +1  # type: ignore[assignment]
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return torch.nn.functional.softplus(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute derivative."""
         return -torch.nn.functional.softplus(-x)
 
@@ -593,13 +594,13 @@ class TanhTransform(_Plain):
     codomain = constraints.interval(-1.0, 1.0)
     sign = +1  # type: ignore[assignment]
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return x.tanh()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return torch.atanh(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute derivative."""
         return 2.0 * (math.log(2.0) - x - torch.nn.functional.softplus(-2.0 * x))
 
@@ -611,10 +612,10 @@ class AbsTransform(_Plain):
     domain = constraints.real
     codomain = constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return x.abs()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return y
 
 
@@ -630,7 +631,9 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(
+        self, loc: Parameter, scale: Parameter, event_dim: int = 0, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale = loc, scale
         self._event_dim = event_dim
@@ -676,13 +679,13 @@ class AffineTransform(Transform):
             return self.scale.sign()
         return 1 if float(self.scale) > 0 else -1 if float(self.scale) < 0 else 0
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return self.loc + self.scale * x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         if isinstance(self.scale, Tensor):
             result = torch.abs(self.scale).log()
@@ -694,20 +697,20 @@ class AffineTransform(Transform):
             shape = shape[: -self.event_dim]
         return result.expand(shape)
 
-    def _shape(self, shape: Any) -> Any:
+    def _shape(self, shape: Sizes) -> Any:
         own = [tuple(getattr(x, "shape", ())) for x in (self.loc, self.scale)]
         return torch.broadcast_shapes(tuple(shape), *own)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         return self._shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         return self._shape(shape)
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def _is_same(a: Values, b: Values) -> bool:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return a == b
     return bool((a == b).all().item())
@@ -720,23 +723,23 @@ class SoftmaxTransform(_Plain):
     domain = constraints.real_vector
     codomain = constraints.simplex
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         probs = (x - x.max(-1, True)[0]).exp()
         return probs / probs.sum(-1, True)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return y.log()
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         return _at_least(shape, 1)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         return _at_least(shape, 1)
 
 
-def _at_least(shape: Any, count: int) -> Any:
+def _at_least(shape: Sizes, count: int) -> Any:
     if len(shape) < count:
         raise ValueError("Too few dimensions on input")
     return shape
@@ -748,31 +751,31 @@ class StickBreakingTransform(_Plain):
     domain = constraints.real_vector
     codomain = constraints.simplex
 
-    def _offsets(self, x: Any) -> Tensor:
+    def _offsets(self, x: Values) -> Tensor:
         return x.shape[-1] + 1 - x.new_ones(x.shape[-1]).cumsum(-1)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         z = _clipped_sigmoid(x - self._offsets(x).log())
         rest = (1 - z).cumprod(-1)
         pad = torch.nn.functional.pad
         return pad(z, [0, 1], value=1) * pad(rest, [1, 0], value=1)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         cropped = y[..., :-1]
         offsets = y.shape[-1] - cropped.new_ones(cropped.shape[-1]).cumsum(-1)
         rest = torch.clamp(1 - cropped.cumsum(-1), min=torch.finfo(y.dtype).tiny)
         return cropped.log() - rest.log() + offsets.log()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         x = x - self._offsets(x).log()
         return (-x + torch.nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         return Size((*_at_least(shape, 1)[:-1], shape[-1] + 1))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         return Size((*_at_least(shape, 1)[:-1], shape[-1] - 1))
 
@@ -783,10 +786,10 @@ class LowerCholeskyTransform(_Plain):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
@@ -796,11 +799,11 @@ class PositiveDefiniteTransform(_Plain):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         lower = LowerCholeskyTransform()(x)
         return lower @ lower.mT
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return LowerCholeskyTransform().inv(linalg.cholesky(y))
 
 
@@ -814,7 +817,7 @@ class CorrCholeskyTransform(Transform):
     codomain = constraints.corr_cholesky
     bijective = True
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         x = torch.tanh(x)
         eps = torch.finfo(x.dtype).eps
         r = vec_to_tril_matrix(x.clamp(min=-1 + eps, max=1 - eps), diag=-1)
@@ -822,14 +825,14 @@ class CorrCholeskyTransform(Transform):
         r = r + torch.eye(r.shape[-1], dtype=r.dtype)
         return r * torch.nn.functional.pad(rest[..., :-1], [1, 0], value=1)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         rest = 1 - torch.cumsum(y * y, dim=-1)
         shifted = torch.nn.functional.pad(rest[..., :-1], [1, 0], value=1)
         elements = tril_matrix_to_vec(y, diag=-1)
         t = elements / tril_matrix_to_vec(shifted, diag=-1).sqrt()
         return (t.log1p() - t.neg().log1p()) / 2
 
-    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values, intermediates: Values = None) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         rest = 1 - (y * y).cumsum(dim=-1)
         below = tril_matrix_to_vec(rest, diag=-2)
@@ -838,7 +841,7 @@ class CorrCholeskyTransform(Transform):
         tanh_terms = -2 * (x + softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
         return log_rest + tanh_terms
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sizes) -> Any:
         """Return the shape of the result."""
         count = _at_least(shape, 1)[-1]
         n = round((0.25 + 2 * count) ** 0.5 + 0.5)
@@ -846,7 +849,7 @@ class CorrCholeskyTransform(Transform):
             raise ValueError("Input is not a flattened lower-diagonal number")
         return Size((*shape[:-1], n, n))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sizes) -> Any:
         """Return the shape of the argument."""
         n = _at_least(shape, 2)[-1]
         if shape[-2] != n:
@@ -896,22 +899,22 @@ class CatTransform(Transform):
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
-    def _parts(self, x: Any) -> list[Any]:
+    def _parts(self, x: Values) -> list[Any]:
         if x.size(self.dim) != self.length:
             raise ValueError(
                 f"the axis {self.dim} has {x.size(self.dim)} elements, not {self.length}"
             )
         return list(torch.split(x, self.lengths, dim=self.dim))
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         found = [t(part) for t, part in zip(self.transforms, self._parts(x), strict=True)]
         return torch.cat(found, dim=self.dim)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         found = [t.inv(part) for t, part in zip(self.transforms, self._parts(y), strict=True)]
         return torch.cat(found, dim=self.dim)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         terms = []
         for t, a, b in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
@@ -962,18 +965,18 @@ class StackTransform(Transform):
             return self
         return StackTransform(self.transforms, self.dim, cache_size)
 
-    def _slices(self, x: Any) -> list[Any]:
+    def _slices(self, x: Values) -> list[Any]:
         return [x.select(self.dim, k) for k in range(x.size(self.dim))]
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         found = [t(part) for t, part in zip(self.transforms, self._slices(x), strict=True)]
         return torch.stack(found, dim=self.dim)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         found = [t.inv(part) for t, part in zip(self.transforms, self._slices(y), strict=True)]
         return torch.stack(found, dim=self.dim)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the absolute determinant of the Jacobian."""
         pairs = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
         return torch.stack([t.log_abs_det_jacobian(a, b) for t, a, b in pairs], dim=self.dim)
@@ -1006,7 +1009,7 @@ class CumulativeDistributionTransform(Transform):
     codomain = constraints.unit_interval
     sign = +1  # type: ignore[assignment]
 
-    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+    def __init__(self, distribution: Instance, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
@@ -1015,13 +1018,13 @@ class CumulativeDistributionTransform(Transform):
         """The set of arguments."""
         return self.distribution.support
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Values) -> Any:
         return self.distribution.cdf(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Values) -> Any:
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Values, y: Values) -> Any:
         """Return the logarithm of the density."""
         return self.distribution.log_prob(x)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.distribution import Distribution
+from functrace.torch.distributions.kinds import Parameter, Sizes, Values
 from functrace.torch.distributions.utils import broadcast_all
 from functrace.torch.tensors.tensor import Tensor
 
@@ -42,7 +43,7 @@ class Uniform(Distribution):
         """The set of samples."""
         return constraints.interval(self.low, self.high)
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, low: Parameter, high: Parameter, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.size(), validate_args=validate_args)
 
@@ -66,23 +67,23 @@ class Uniform(Distribution):
         """The variance."""
         return (self.high - self.low).pow(2) / 12
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sizes = ()) -> Tensor:
         """Return samples with gradients by the parameters."""
         drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return self.low + drawn * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Values) -> Tensor:
         """Return the logarithm of the density."""
         value = self._checked(value)
         inside = self.low.le(value).type_as(self.low) * self.high.gt(value).type_as(self.low)
         return torch.log(inside) - torch.log(self.high - self.low)
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Values) -> Tensor:
         """Return the cumulative distribution function."""
         value = self._checked(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Values) -> Tensor:
         """Return the inverse of the cumulative distribution function."""
         return value * (self.high - self.low) + self.low
 

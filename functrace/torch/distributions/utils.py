@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import functrace.torch as torch
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes, Values
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
+def standard_normal(shape: Sizes, dtype: Parameter, device: Parameter = None) -> Tensor:
     """Return standard normal numbers."""
     zeros = torch.zeros(shape, dtype=dtype)
     return torch.normal(zeros, torch.ones(shape, dtype=dtype))
@@ -31,7 +32,7 @@ def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
 _standard_normal = standard_normal
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
     """Return parameters as tensors of one shape: numbers have the dtype of the first tensor, or the
     default one.
 
@@ -57,7 +58,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     return tuple(torch.broadcast_tensors(*made))
 
 
-def sum_rightmost(value: Any, count: int) -> Any:
+def sum_rightmost(value: Values, count: int) -> Any:
     """Return sums over the last axes.
 
     Args:
@@ -116,7 +117,7 @@ class lazy_property:
         self.name = wrapped.__name__
         self.__doc__ = wrapped.__doc__
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Instance, owner: Instance = None) -> Any:
         if instance is None:
             return self
         with torch.enable_grad():
@@ -126,7 +127,7 @@ class lazy_property:
 
     if TYPE_CHECKING:  # attributes of the instance are found first, since there is no __set__
 
-        def __set__(self, instance: Any, value: Any) -> None: ...
+        def __set__(self, instance: Instance, value: Values) -> None: ...
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:

@@ -11,6 +11,7 @@ import functrace.torch as torch
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.exponential import Exponential
 from functrace.torch.distributions.gumbel import EULER
+from functrace.torch.distributions.kinds import Instance, Parameter, Sizes
 from functrace.torch.distributions.transformed_distribution import TransformedDistribution
 from functrace.torch.distributions.transforms import AffineTransform, PowerTransform
 from functrace.torch.distributions.utils import broadcast_all
@@ -33,7 +34,9 @@ class Weibull(TransformedDistribution):
     }
     support = constraints.positive  # type: ignore[assignment]
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: Parameter, concentration: Parameter, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(torch.ones_like(self.scale), validate_args=validate_args)
@@ -43,7 +46,7 @@ class Weibull(TransformedDistribution):
         ]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sizes, _instance: Instance = None) -> Any:
         """Return the distribution with its batch broadcast to another shape."""
         made = self._get_checked_instance(Weibull, _instance)
         made.scale = self.scale.expand(batch_shape)

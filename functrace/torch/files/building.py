@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.torch.files.kinds import STORAGES, dtype_named
+from functrace.torch.files.parts import Part
 from functrace.torch.files.reading import Function, UnpicklingError
 from functrace.torch.functions import constants
 from functrace.torch.tensors.copying import rebuilt
@@ -78,7 +79,7 @@ class Memory:
                 tensor._home = self.array
 
 
-def public(value: Any) -> Any:
+def public(value: Part) -> Any:
     """Return an object of a file as its user sees it: a storage by its own class."""
     if isinstance(value, Memory):
         untyped = UntypedStorage(value.array)
@@ -90,20 +91,20 @@ def public(value: Any) -> Any:
     return value
 
 
-def _counts(values: Any) -> tuple[int, ...]:
+def _counts(values: Part) -> tuple[int, ...]:
     if type(values) not in (tuple, Size) or not all(type(n) is int and n >= 0 for n in values):
         raise UnpicklingError(f"a tensor of the file has sizes or strides {values!r}")
     return tuple(values)
 
 
 def tensor(
-    memory: Any,
-    offset: Any,
-    size: Any,
-    stride: Any,
-    requires_grad: Any = False,
-    _hooks: Any = None,
-    metadata: Any = None,
+    memory: Part,
+    offset: Part,
+    size: Part,
+    stride: Part,
+    requires_grad: Part = False,
+    _hooks: Part = None,
+    metadata: Part = None,
 ) -> Tensor:
     """Make a tensor in a storage.
 
@@ -118,11 +119,11 @@ def tensor(
 def _tensor(
     memory: Memory,
     array: Array,
-    offset: Any,
-    size: Any,
-    stride: Any,
-    requires_grad: Any,
-    metadata: Any,
+    offset: Part,
+    size: Part,
+    stride: Part,
+    requires_grad: Part,
+    metadata: Part,
 ) -> Tensor:
     shape, strides = _counts(size), _counts(stride)
     if type(offset) is not int or offset < 0 or len(shape) != len(strides):
@@ -150,14 +151,14 @@ def _tensor(
 
 
 def tensor_of_dtype(
-    memory: Any,
-    offset: Any,
-    size: Any,
-    stride: Any,
-    requires_grad: Any,
-    _hooks: Any,
-    kind: Any,
-    metadata: Any = None,
+    memory: Part,
+    offset: Part,
+    size: Part,
+    stride: Part,
+    requires_grad: Part,
+    _hooks: Part,
+    kind: Part,
+    metadata: Part = None,
 ) -> Tensor:
     """Make a tensor of a dtype in a storage of bytes."""
     if type(memory) is not Memory or not isinstance(kind, dtype):
@@ -168,7 +169,7 @@ def tensor_of_dtype(
     return _tensor(memory, elements, offset, size, stride, requires_grad, metadata)
 
 
-def parameter(data: Any, requires_grad: Any, _hooks: Any = None, state: Any = None) -> Tensor:
+def parameter(data: Part, requires_grad: Part, _hooks: Part = None, state: Part = None) -> Tensor:
     """Make a parameter of a tensor."""
     from functrace.torch.nn.parameter import Parameter
 
@@ -179,7 +180,7 @@ def parameter(data: Any, requires_grad: Any, _hooks: Any = None, state: Any = No
     return _with_state(made, state)
 
 
-def with_state(function: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
+def with_state(function: Part, kind: Part, arguments: Part, state: Part) -> Tensor:
     """Make a tensor with attributes."""
     if type(function) is not Function or type(arguments) is not tuple:
         raise UnpicklingError("a tensor of the file is made by no function")
@@ -188,7 +189,7 @@ def with_state(function: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
     return _with_state(function.call(*arguments), state)
 
 
-def _with_state(made: Tensor, state: Any) -> Tensor:
+def _with_state(made: Tensor, state: Part) -> Tensor:
     if isinstance(state, dict):
         for name, value in state.items():
             if name in _STATE_NAMES or (
@@ -201,13 +202,13 @@ def _with_state(made: Tensor, state: Any) -> Tensor:
 # -- numbers and containers ------------------------------------------------------------------------
 
 
-def _encoded(text: Any, encoding: Any) -> bytes:
+def _encoded(text: Part, encoding: Part) -> bytes:
     if type(text) is not str or encoding != "latin1":
         raise UnpicklingError("the file encodes a string in another way than latin1")
     return codecs.encode(text, "latin1")
 
 
-def _set(items: Any = ()) -> set[Any]:
+def _set(items: Part = ()) -> set[Any]:
     from functrace.torch.files.reading import _key
 
     if type(items) not in (list, tuple):
@@ -215,13 +216,13 @@ def _set(items: Any = ()) -> set[Any]:
     return {_key(x) for x in items}
 
 
-def _counter(items: Any = ()) -> Counter[Any]:
+def _counter(items: Part = ()) -> Counter[Any]:
     if type(items) not in (dict, tuple):
         raise UnpicklingError("a Counter of the file is made of no dict")
     return Counter(dict(items))
 
 
-def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
+def _ordered(items: Part = ()) -> OrderedDict[Any, Any]:
     from functrace.torch.files.reading import _key
 
     if type(items) not in (list, tuple):
@@ -229,27 +230,27 @@ def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
     return OrderedDict((_key(k), v) for k, v in items)
 
 
-def _bytearray(data: Any = b"") -> bytearray:
+def _bytearray(data: Part = b"") -> bytearray:
     if type(data) is not bytes:
         raise UnpicklingError("a bytearray of the file is made of no bytes")
     return bytearray(data)
 
 
-def _complex(real: Any, imag: Any = 0.0) -> complex:
+def _complex(real: Part, imag: Part = 0.0) -> complex:
     return complex(float(real), float(imag))
 
 
-def _size(items: Any) -> Size:
+def _size(items: Part) -> Size:
     return Size(_counts(tuple(items)))
 
 
-def _layout(name: Any) -> Any:
+def _layout(name: Part) -> Any:
     if name != "torch.strided":
         raise UnpicklingError(f"the file has the layout {name!r}")
     return constants.strided
 
 
-def _device(kind: Any, index: Any = None) -> device:
+def _device(kind: Part, index: Part = None) -> device:
     return device(kind, index)
 
 

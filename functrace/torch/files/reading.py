@@ -15,6 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, final
 
+from functrace.torch.files.parts import Part
 from functrace.torch.tensors.dtypes import NAMES
 
 __all__ = ["Machine", "UnpicklingError"]
@@ -326,7 +327,7 @@ class _Run:
         self.stack.append(int.from_bytes(self.take(self.number("B")), "little", signed=True))
 
 
-def _key(key: Any, depth: int = 0) -> Any:
+def _key(key: Part, depth: int = 0) -> Any:
     """Return a key of a dict or set.
 
     Raises:

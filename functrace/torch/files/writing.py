@@ -14,6 +14,7 @@ import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
 from functrace.torch.files.kinds import STORAGE_OF
+from functrace.torch.files.parts import Part
 from functrace.torch.tensors.device import device
 from functrace.torch.tensors.dtypes import DTYPES, dtype
 from functrace.torch.tensors.formats import layout
@@ -40,7 +41,7 @@ class Pickled:
 
     __slots__ = ("arguments", "name")
 
-    def __init__(self, name: str, *arguments: Any) -> None:
+    def __init__(self, name: str, *arguments: Part) -> None:
         self.name, self.arguments = name, arguments
 
 
@@ -51,7 +52,7 @@ class Global(Pickled):
 class Arguments(Pickled):
     """A tuple of forms."""
 
-    def __init__(self, *items: Any) -> None:
+    def __init__(self, *items: Part) -> None:
         super().__init__("", *items)
 
 
@@ -70,7 +71,7 @@ class Writer:
         self._kept: list[Any] = []
         self._numbers: dict[int, int] = {}
 
-    def write(self, obj: Any) -> bytes:
+    def write(self, obj: Part) -> bytes:
         """Return the pickle of an object.
 
         Raises:
@@ -82,13 +83,13 @@ class Writer:
 
     # -- parts -------------------------------------------------------------------------------------
 
-    def _put(self, key: Any) -> None:
+    def _put(self, key: Part) -> None:
         number = self._memo[key] = len(self._memo)
         self._parts.append(
             b"q" + bytes([number]) if number < 256 else b"r" + struct.pack("<I", number)
         )
 
-    def _got(self, key: Any) -> bool:
+    def _got(self, key: Part) -> bool:
         number = self._memo.get(key)
         if number is None:
             return False
@@ -97,7 +98,7 @@ class Writer:
         )
         return True
 
-    def _save(self, obj: Any) -> None:
+    def _save(self, obj: Part) -> None:
         kind = type(obj)
         scalar = _SCALARS.get(kind)
         if scalar is not None:
@@ -163,7 +164,7 @@ class Writer:
             self._form(item)
         self._parts.append(TUPLE)
 
-    def _form(self, item: Any) -> None:
+    def _form(self, item: Part) -> None:
         if isinstance(item, (Pickled, Storage)):
             self._call(item)
         else:
@@ -289,7 +290,7 @@ def _bytes(data: bytes) -> Pickled:
     return Pickled("_codecs encode", data.decode("latin1"), "latin1")
 
 
-def _plain_form(writer: Writer, obj: Any) -> Pickled | Storage:
+def _plain_form(writer: Writer, obj: Part) -> Pickled | Storage:
     """Return the form of an object that is no tensor or container.
 
     Raises:
@@ -320,14 +321,14 @@ def _plain_form(writer: Writer, obj: Any) -> Pickled | Storage:
     )
 
 
-def _named(obj: Any) -> str:
+def _named(obj: Part) -> str:
     kind = type(obj)
     if isinstance(obj, type):
         return f"the class {obj.__qualname__}"
     return f"an object of {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
 
 
-def _instead_of(obj: Any) -> str:
+def _instead_of(obj: Part) -> str:
     if hasattr(obj, "state_dict"):
         return "save x.state_dict(), and load it with x.load_state_dict()"
     if isinstance(obj, np.generic):

@@ -66,17 +66,17 @@ class ScriptFunction:
 RecursiveScriptModule = ScriptModule
 
 
-def script(obj: T, *_unused: Any, **_options: Any) -> T:
+def script(obj: T, *_unused: object, **_options: object) -> T:
     """Return the function, class or module unchanged."""
     return obj
 
 
-def trace(func: Any, example_inputs: Any = None, *_unused: Any, **_options: Any) -> Any:
+def trace(func: object, example_inputs: object = None, *_unused: object, **_options: object) -> Any:
     """Return the function or module unchanged; it isn't called."""
     return func
 
 
-def trace_module(mod: Any, inputs: Any, *_unused: Any, **_options: Any) -> Any:
+def trace_module(mod: object, inputs: object, *_unused: object, **_options: object) -> Any:
     """Return the module unchanged."""
     return mod
 
@@ -96,7 +96,7 @@ def export(fn: T) -> T:
     return fn
 
 
-def ignore(drop: Any = False, **_options: Any) -> Any:
+def ignore(drop: object = False, **_options: object) -> Any:
     """Return the function unchanged, or, with an option, a decorator that does."""
     return drop if callable(drop) else lambda fn: fn
 
@@ -111,24 +111,24 @@ def interface(obj: T) -> T:
     return obj
 
 
-def freeze(mod: T, *_unused: Any, **_options: Any) -> T:
+def freeze(mod: T, *_unused: object, **_options: object) -> T:
     """Return the module unchanged."""
     return mod
 
 
-def optimize_for_inference(mod: T, *_unused: Any) -> T:
+def optimize_for_inference(mod: T, *_unused: object) -> T:
     """Return the module unchanged."""
     return mod
 
 
-def annotate(the_type: Any, the_value: T) -> T:
+def annotate(the_type: object, the_value: T) -> T:
     """Return the value."""
     return the_value
 
 
-def isinstance(obj: Any, target_type: Any) -> bool:
+def isinstance(obj: object, target_type: object) -> bool:
     """Return True if an object has a type; generic types are compared by their origin."""
-    given = target_type if _isinstance(target_type, tuple) else (target_type,)
+    given: Any = target_type if _isinstance(target_type, tuple) else (target_type,)
     return any(_isinstance(obj, getattr(kind, "__origin__", None) or kind) for kind in given)
 
 
@@ -142,7 +142,7 @@ def is_tracing() -> bool:
     return False
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def fork(func: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """Call the function at once; `wait` returns its result."""
     return func(*args, **kwargs)
 
@@ -152,7 +152,7 @@ def wait(future: T) -> T:
     return future
 
 
-def set_fusion_strategy(strategy: Any) -> list[Any]:
+def set_fusion_strategy(strategy: object) -> list[Any]:
     """Do nothing; returns no strategy."""
     return []
 
@@ -178,7 +178,7 @@ def fuser(name: str) -> Iterator[None]:
     yield
 
 
-def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
+def save(m: object, f: object, _extra_files: object = None) -> NoReturn:
     """Raise: there is no TorchScript to save."""
     raise UnsupportedFunctionError(
         "torch.jit.save writes TorchScript, which functrace.torch does not have",
@@ -186,7 +186,9 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
     )
 
 
-def load(f: Any, map_location: Any = None, _extra_files: Any = None, **_options: Any) -> NoReturn:
+def load(
+    f: object, map_location: object = None, _extra_files: object = None, **_options: object
+) -> NoReturn:
     """Raise: TorchScript cannot be run."""
     raise UnsupportedFunctionError(
         "torch.jit.load reads TorchScript, which functrace.torch does not have",

@@ -59,10 +59,10 @@ class GradScaler(_scaling.GradScaler):
         )
 
 
-def custom_fwd(fwd: Callable[..., Any] | None = None, **options: Any) -> Any:
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: dtype | None = None) -> Any:
     """`torch.amp.custom_fwd` for CUDA (deprecated)."""
     warn(_DEPRECATED.format("custom_fwd"), FutureWarning)
-    return functools.partial(_modes.custom_fwd, device_type="cuda")(fwd, **options)
+    return functools.partial(_modes.custom_fwd, device_type="cuda")(fwd, cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Callable[..., Any]) -> Any:

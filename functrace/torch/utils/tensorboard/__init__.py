@@ -5,7 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 __all__ = ["SummaryWriter"]
 
@@ -13,7 +13,7 @@ __all__ = ["SummaryWriter"]
 class SummaryWriter:
     """Writer of TensorBoard's files: refused."""
 
-    def __new__(cls, *_arguments: Any, **_options: Any) -> NoReturn:
+    def __new__(cls, *_arguments: object, **_options: object) -> NoReturn:
         """Raise."""
         raise ModuleNotFoundError(
             "functrace.torch has no torch.utils.tensorboard\n"
