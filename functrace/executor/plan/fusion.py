@@ -50,7 +50,9 @@ from functrace.ops.elementwise import (
     add,
     equal,
     greater,
+    greater_equal,
     less,
+    less_equal,
     maximum,
     minimum,
     mul,
@@ -58,6 +60,7 @@ from functrace.ops.elementwise import (
     not_equal,
     square,
     sub,
+    where,
 )
 from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.joining import concatenate_p, stack_p
@@ -648,7 +651,8 @@ def is_pointwise(program: Program, k: int) -> bool:
 
 
 CHEAP: frozenset[Primitive] = frozenset(
-    {*REDUCTIONS, add, sub, mul, neg, square, maximum, minimum, greater, less, equal, not_equal}
+    {*REDUCTIONS, add, sub, mul, neg, square, maximum, minimum, where}
+    | {greater, greater_equal, less, less_equal, equal, not_equal}
     | {convert_p, embed_p, stack_p, concatenate_p, matmul_in_parts_p, *VIEWS}
 )
 """Memory-bound operations."""
