@@ -218,9 +218,18 @@ signed_remainder = Elementwise(
 
 
 def _lerp_eval(x: Array, end: Array, weight: Array | complex) -> Any:
+    is_number = type(weight) in (bool, int, float, complex)
+    dtype = np.result_type(x, end) if is_number else np.result_type(x, end, weight)
+    if dtype == np.float16:  # rounded once, at the end
+        wide: Any = weight if is_number else np.asarray(weight, np.float32)
+        found = _lerp_eval(np.asarray(x, np.float32), np.asarray(end, np.float32), wide)
+        return found.astype(np.float16)
     way = np.subtract(end, x)
-    if type(weight) in (bool, int, float, complex):
-        return x + weight * way if abs(weight) < 0.5 else end - way * (1 - weight)
+    if is_number:
+        if abs(weight) < 0.5:
+            return x + weight * way
+        rest = 1 - dtype.type(weight) if dtype.kind in "fc" else 1 - weight
+        return end - way * rest
     return np.where(np.absolute(weight) < 0.5, x + weight * way, end - way * (1 - weight))[()]
 
 

@@ -543,6 +543,14 @@ def _scatter_set_transpose(ct: Array, x: Operand, v: Operand, *rest: RuleArgumen
 def _scatter_set_batch(
     operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex
 ) -> Any:
+    operands, template = _batched_set(operands, is_batched, template)
+    return bind(scatter_set_p, operands, (template,))
+
+
+def _batched_set(
+    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex
+) -> tuple[tuple[Any, ...], StaticIndex]:
+    """Return the operands and the template that set elements in a batch of arrays."""
     x, v, *arrays = operands
     size = _batch_size(operands, is_batched)
     if not is_batched[0]:
@@ -555,7 +563,7 @@ def _scatter_set_batch(
         v = permute(v, _inverse(order))
     elif shape and order != tuple(range(len(order))):
         v = permute(reshape(v, (1,) * (len(order) - len(shape)) + shape), _inverse(order))
-    return bind(scatter_set_p, (x, v, *lifted), (template,))
+    return (x, v, *lifted), template
 
 
 def _scatter_set_check(value: Callable[[int], Any], x: ShapeDtype, *rest: RuleArgument) -> None:
@@ -579,3 +587,55 @@ scatter_set_p = Primitive(
 def scatter_set(x: Value, template: StaticIndex, v: Value, arrays: tuple[Any, ...] = ()) -> Any:
     """Return a copy of ``x`` with ``x[template] = v``; the last of repeated writes wins."""
     return bind(scatter_set_p, (x, v, *arrays), (template,))
+
+
+# -- scatter_each: like scatter_set, but each of repeated writes gets the derivative ---------------
+
+
+def _scatter_each_jvp(
+    primals: Values, _outputs: Values, tangents: Tangents, template: StaticIndex
+) -> Any:
+    (x, _, *arrays), (x_dot, v_dot) = primals, tangents[:2]
+    if v_dot is None:
+        return bind(scatter_set_p, (x_dot, 0.0, *arrays), (template,))
+    shape = shape_of(x)
+    target = _target(ShapeDtype(shape, np.bool_), template, tuple(arrays))
+    if x_dot is None:
+        x_dot = broadcast_to(np.zeros((), v_dot.dtype), shape)
+    return bind(scatter_each_p, (x_dot, broadcast_to(v_dot, target), *arrays), (template,))
+
+
+def _scatter_each_transpose(ct: Array, x: Operand, v: Operand, *rest: RuleArgument) -> Any:
+    *arrays, template = rest
+    indices = tuple(arrays)
+    x_bar = bind(scatter_set_p, (ct, 0.0, *indices), (template,)) if is_linear(x) else None
+    v_bar = gather(ct, template, indices) if is_linear(v) else None
+    return (x_bar, v_bar, *(None for _ in indices))
+
+
+def _scatter_each_batch(
+    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex
+) -> Any:
+    operands, template = _batched_set(operands, is_batched, template)
+    return bind(scatter_each_p, operands, (template,))
+
+
+scatter_each_p = Primitive(
+    "scatter_each",
+    eval=_scatter_set_eval,
+    aval=_scatter_set_aval,
+    jvp=_scatter_each_jvp,
+    transpose=_scatter_each_transpose,
+    batch=_scatter_each_batch,
+    params=("template",),
+    fails=always,
+    check=_scatter_set_check,
+    flops=counts.moved,
+)
+
+
+def scatter_each(x: Value, template: StaticIndex, v: Value, arrays: tuple[Any, ...] = ()) -> Any:
+    """Return a copy of ``x`` with ``x[template] = v``; the last of repeated writes wins, but all of
+    them get the element's gradient, as in PyTorch.
+    """
+    return bind(scatter_each_p, (x, v, *arrays), (template,))

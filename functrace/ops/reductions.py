@@ -451,10 +451,25 @@ def _shared_jvp(
     (x, _), (out,), (t, _) = primals, outputs, tangents
     if t is None:
         return None
+    shape = shape_of(out)
+    axes = tuple(range(len(shape), x.ndim))
+    if shape:
+        wide = (*shape, *(1 for _ in axes))
+        out, t = reshape(out, wide), reshape(t, wide)
     is_one = bind(same_p, (x, out))
-    every = tuple(range(x.ndim))
-    return div(
-        reduce_sum(where(is_one, t, 0.0), every), reduce_sum(convert(is_one, x.dtype), every)
+    return div(reduce_sum(where(is_one, t, 0.0), axes), reduce_sum(convert(is_one, x.dtype), axes))
+
+
+def _shared_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> Any:
+    size = next(shape_of(v)[0] for v, b in zip(operands, is_batched, strict=True) if b)
+    return bind(
+        shared_p,
+        tuple(
+            [
+                v if b else broadcast_to(v, (size, *shape_of(v)))
+                for v, b in zip(operands, is_batched, strict=True)
+            ]
+        ),
     )
 
 
@@ -464,14 +479,14 @@ shared_p = Primitive(
     aval=lambda x, value: value,
     jvp=_shared_jvp,
     transpose=_NOT_LINEAR,
-    batch=absent(
-        because="it is for one value of a whole array", instead="take the maximum along axes"
-    ),
+    batch=_shared_batch,
 )
 
 
 def shared(x: Value, value: Value) -> Any:
-    """Return an extreme value of ``x``; all elements equal to it share its derivative."""
+    """Return extreme values of ``x``, over its last axes; all elements equal to one share its
+    derivative.
+    """
     return bind(shared_p, (x, value))
 
 

@@ -41,6 +41,7 @@ from functrace.ops.indexing import (
     index_p,
     scatter_add,
     scatter_add_p,
+    scatter_each_p,
     scatter_set_p,
 )
 from functrace.ops.joining import concatenate_p, stack_p
@@ -70,7 +71,8 @@ MOST_BYTES = 1 << 26
 MOVES: frozenset[Primitive] = frozenset({
     add_along_axis_p, broadcast_to_p, concatenate_p, cumsum_p, diagonal_p, embed_p,
     embed_diagonal_p, gather_p, index_p,
-    name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_set_p, stack_p,
+    name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_each_p,
+    scatter_set_p, stack_p,
     take_along_axis_p, permute_p,
 })  # fmt: skip
 """Operations that sum elements of operands; applied to patterns, they give the result's."""

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from functrace.ops import edges, reductions
+from functrace.ops.indexing import ARRAY, scatter_each
 from functrace.ops.norms import vector_norm
 from tests.cases.case import Case
 
@@ -50,5 +51,10 @@ CASES: list[Case] = [
     *[Case(f"variance/{c}", lambda x, c=c: reductions.variance(x, (1,), c), (X,)) for c in (0, 1,
     2.5)],
     Case("variance/complex", lambda x: reductions.variance(x, (0, 1), 1), (Z,)),
-    Case("shared", lambda x: reductions.shared(x, np.max(x)), (X,), vmap=False),
+    Case("shared", lambda x: reductions.shared(x, np.max(x)), (X,)),
+    Case("shared/rows", lambda x: reductions.shared(x, np.max(x, 1)), (X,)),
+    Case("scatter_each", lambda x, y: scatter_each(x, (ARRAY,), y[:, :1], (np.array([1, 0]),)),
+    (X, Y), diff=(0, 1)),
+    Case("scatter_each/of zeros", lambda y: scatter_each(np.zeros(3), (ARRAY,), y[0],
+    (np.array([2, 0, 1]),)), (Y,)),
 ]  # fmt: skip

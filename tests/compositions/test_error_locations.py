@@ -16,6 +16,7 @@ import pytest
 
 import functrace as ft
 from functrace.ops import PRIMITIVES
+from functrace.ops.indexing import ARRAY, scatter_each
 
 NAN = np.full((3, 3), np.nan)
 SINGULAR = np.zeros((2, 2))
@@ -91,6 +92,13 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("index", lambda x: written(x, integer(x, 2)), IndexError),
         ("at", lambda x: x.at[integer(x, -3)].set(0.0), IndexError),
         ("known", lambda x: written(x, ([0, 2],)), IndexError),
+    ],
+    "scatter_each": [
+        (
+            "index",
+            lambda x: scatter_each(x, (ARRAY,), 0.0, (np.array([0]) + integer(x, 2),)),
+            IndexError,
+        ),
     ],
     "scatter_add": [("at", lambda x: x.at[integer(x, 2)].add(1.0), IndexError)],
     "random_binomial": [("negative", lambda x: ft.random.binomial(KEY, 3, x[0, 1]), ValueError)],

@@ -35,6 +35,7 @@ from functrace.ops.indexing import (
     gather_p,
     index_p,
     scatter_add_p,
+    scatter_each_p,
     scatter_set_p,
 )
 from functrace.ops.naming import name_p
@@ -463,6 +464,7 @@ NEW: dict[Primitive, Callable[..., Sequence[int] | None]] = {
     shaping.convert_p: _like_first,
     shaping.roll_p: _like_first,
     ew.round_p: _like_first,
+    scatter_each_p: _like_first,
     scatter_set_p: _like_first,
     sorting.sort_p: _like_first,
     shaping.embed_diagonal_p: _in_c_order,

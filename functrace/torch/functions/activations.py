@@ -200,6 +200,7 @@ LOG_SIGMOID = Op(
     arithmetic.checked(for_kinds("f", "log_sigmoid_cpu")),
     keeps=("buffer",),
     constants=(1,),
+    in_rows=True,
     gradient=recorded_gradient("LogSigmoidBackwardBackward0", ("grad_output", 0), ("self", 1)),
 )
 IN_PLACE_NODES = {ELU: "Elu", CELU: "Celu", LEAKY_RELU: "LeakyRelu", THRESHOLD: "Threshold"}
@@ -605,7 +606,10 @@ RRELU = Op(
     edges=(0,),
     keeps=("self", "noise"),
     details=lambda specs, params: dict(zip(("lower", "upper", "training"), params, strict=True)),
-    gradient=recorded_gradient("RreluWithNoiseBackwardBackward0", ("grad_output", 0), ("self", 1)),
+    gradient=recorded_gradient(
+        "RreluWithNoiseBackwardBackward0", ("grad_output", 0), ("self", 1), ("noise", 2)
+    ),
+    in_rows=True,
 )
 _RRELU_ = replace(RRELU, node="RreluWithNoiseBackward1")
 

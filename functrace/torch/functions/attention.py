@@ -39,6 +39,7 @@ TRILINEAR = Op(
     "TrilinearBackward0",
     lambda x, weight, y: core_einsum("ni,oij,nj->no", x, weight, y),
     (("i1", 0), ("i2", 1), ("i3", 2)),
+    in_rows=True,
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import gather, scatter_set
+from functrace.ops.indexing import gather, scatter_each
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
@@ -22,7 +22,6 @@ from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
 from functrace.torch.dispatch.rows import FunctionSpec, FunctionTable
 from functrace.torch.functions import elementwise
-from functrace.torch.functions.picking import put_each
 from functrace.torch.functions.shaping import (
     basic_part,
     expand,
@@ -60,15 +59,6 @@ def _filled(x: Array, value: Array | complex) -> Any:
     )
 
 
-def _put_derived(x: Array, value: Array, *rest: Any) -> Any:
-    """``x[indices] = value`` as PyTorch differentiates it: all values written to one element get
-    its gradient.
-    """
-    *indices, template = rest
-    source = convert(broadcast_to(value, gather(x, template, tuple(indices)).shape), x.dtype)
-    return put_each(x, template, tuple(indices), source)
-
-
 COPY = Op("CopyBackwards", _copied)
 FILL = Op("FillBackward2", _filled, edges=(0,), repeats=True)
 FILL_TENSOR = Op("FillBackward3", _filled, repeats=True)
@@ -77,11 +67,10 @@ FILLED_TENSOR = Op("FillBackward1", _filled)
 ZERO = Op("ZeroBackward0", lambda x: _filled(x, 0), edges=(0,), repeats=True)
 PUT = Op(
     "IndexPutBackward0",
-    lambda x, value, *rest: scatter_set(x, rest[-1], convert(value, x.dtype), rest[:-1]),
+    lambda x, value, *rest: scatter_each(x, rest[-1], convert(value, x.dtype), rest[:-1]),
     tuple((f"indices[{k}]", k + 2) for k in range(8)),
     edges=(0, 1),
     keeps=tuple(f"indices[{k}]" for k in range(8)),
-    derived=_put_derived,
     repeats=True,
 )
 

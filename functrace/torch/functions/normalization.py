@@ -31,6 +31,7 @@ from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import in_place, picking, reductions, shaping
 from functrace.torch.functions.activations import part
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -139,6 +140,7 @@ def _layer_op(given: tuple[bool, bool]) -> Op:
         keeps=("input", *names, "result1", "result2"),
         constants=(1, 2),
         details=lambda specs, params: {"normalized_shape": params[1], **missing},
+        in_rows=True,
         gradient=_gradient_op("NativeLayerNorm", ("input", *names, "mean", "rstd")),
     )
 
@@ -257,7 +259,8 @@ def rms_norm(
     shape, dtype = f.shape_of(input), f.dtype_of(input)
     _check_layer(shape, sizes, "", weight=weight)
     _check_kind("rms_norm", input)
-    wide = f.to(input, np.dtype(np.float32)) if dtype == np.float16 else input
+    rows = shaping.contiguous(input)
+    wide = f.to(rows, np.dtype(np.float32)) if dtype == np.float16 else rows
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
     least = float(np.finfo(f.dtype_of(wide)).eps) if eps is None else eps
     mean = reductions.mean(f.square(wide), dims, keepdim=True)
@@ -289,6 +292,8 @@ def _batch(x: Array, *rest: Any) -> Any:
         empty = np.zeros(0, x.dtype)
         found = [empty, empty.copy()]
     made = _scaled(ew.mul(inner, scale), weight, bias)
+    if isinstance(made, np.ndarray) and not (made.flags.c_contiguous or channels_lie_last(made)):
+        made = np.ascontiguousarray(made)  # as PyTorch, of which only channels_last stays
     return (made if made.dtype == dtype else convert(made, dtype), *found)
 
 
@@ -549,6 +554,7 @@ def _group_op(given: tuple[bool, bool]) -> Op:
         (*saves, ("result1", -2), ("result2", -3)),
         keeps=(*[name for name, _ in saves], "result1", "result2"),
         details=_group_details,
+        in_rows=True,
     )
 
 

@@ -21,7 +21,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops import shaping as core
 from functrace.ops.cumulative import cumprod as core_cumprod
 from functrace.ops.cumulative import cumsum as core_cumsum
-from functrace.ops.indexing import ARRAY, index_static, scatter_set
+from functrace.ops.indexing import ARRAY, index_static, scatter_each, scatter_set
 from functrace.ops.indexing import gather as core_gather
 from functrace.ops.indexing import scatter_add as core_scatter_add
 from functrace.ops.reductions import reduce_sum
@@ -739,7 +739,6 @@ def _indexed(
     computes: Callable[..., Any],
     edges: tuple[int, ...],
     names: tuple[str, ...],
-    derived: Callable[..., Any] | None = None,
     *,
     in_rows: bool = False,
 ) -> Op:
@@ -752,18 +751,9 @@ def _indexed(
         edges=edges,
         keeps=names,
         details=details,
-        derived=derived,
         in_rows=in_rows,
         moves=True,
     )
-
-
-def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
-    """Put values as PyTorch differentiates it: all values written to one element get its
-    gradient.
-    """
-    kept = scatter_set(x, template, np.zeros((), x.dtype), indices)
-    return ew.add(kept, core_scatter_add(source, template, indices, x.shape))
 
 
 def _added(x: Array, index: Array, source: Array, axis: int, alpha: Any = 1) -> Any:
@@ -780,11 +770,12 @@ INDEX_ADD.details = lambda specs, params: (
     _source_details(specs, params) | {"alpha": (*params, 1)[1]}
 )
 INDEX_COPY = _indexed(
-    "IndexCopyBackward0", lambda x, index, source, axis: scatter_set(x, _lines(axis), source,
-    (index,)), (0, 2),
-    ("index", "source"), lambda x, index, source, axis: put_each(x, _lines(axis), (index,), source),
+    "IndexCopyBackward0",
+    lambda x, index, source, axis: scatter_each(x, _lines(axis), source, (index,)),
+    (0, 2),
+    ("index", "source"),
     in_rows=True,
-)  # fmt: skip
+)
 INDEX_COPY.details = _source_details
 
 
@@ -795,12 +786,8 @@ def _filled_lines(x: Array, index: Array, value: Any, axis: int) -> Any:
     return laid(result, [x]) if isinstance(result, np.ndarray) and is_expanded(x) else result
 
 
-INDEX_FILL = _indexed(
-    "IndexFillBackward0",
-    _filled_lines,
-    (0,),
-    ("index",),
-)
+INDEX_FILL = _indexed("IndexFillBackward0", _filled_lines, (0,), ("index",))
+INDEX_FILL_TENSOR = _indexed("IndexFillBackward1", _filled_lines, (0, 2), ("index",))
 
 
 def _check_source(name: str, input: Operand, index: Operand, source: Operand, axis: int) -> None:
@@ -866,7 +853,8 @@ def index_fill(run: Run) -> Callable[..., Value]:
         check_positions("index_fill", index, (shape_of(input) or (1,))[axis], None)
         if isinstance(found, (int, float, complex)):
             check_fits(found, dtype_of(input))
-        return run(INDEX_FILL, (input, index, number_of(value)), (axis,))
+        op = INDEX_FILL if type(found) in NUMBERS else INDEX_FILL_TENSOR
+        return run(op, (input, index, found), (axis,))
 
     return function
 
@@ -894,7 +882,7 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
 def _scattered(x: Array, index: Array, source: Any, axis: int) -> Any:
     number = type(source) in NUMBERS or (x.ndim and not source.ndim)
     value = _number(source, x.dtype) if number else cropped(source, index.shape)
-    return scatter_set(x, (ARRAY,) * x.ndim, value, grid(index, axis))
+    return scatter_each(x, (ARRAY,) * x.ndim, value, grid(index, axis))
 
 
 def _scatter_added(x: Array, index: Array, source: Array, axis: int) -> Any:
@@ -906,13 +894,7 @@ def _scatter_added(x: Array, index: Array, source: Array, axis: int) -> Any:
     )
 
 
-def _scattered_each(x: Array, index: Array, source: Array, axis: int) -> Any:
-    return put_each(x, (ARRAY,) * x.ndim, grid(index, axis), cropped(source, index.shape))
-
-
-SCATTER = _indexed(
-    "ScatterBackward0", _scattered, (0, 2), ("index",), _scattered_each, in_rows=True
-)
+SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",), in_rows=True)
 SCATTER_NUMBER = _indexed("ScatterBackward1", _scattered, (0,), ("index",), in_rows=True)
 SCATTER_ADD = _indexed("ScatterAddBackward0", _scatter_added, (0, 2), ("index",))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, scatter_set
+from functrace.ops.indexing import ARRAY, scatter_each, scatter_set
 from functrace.ops.indexing import gather as core_gather
 from functrace.ops.indexing import scatter_add as core_scatter_add
 from functrace.ops.norms import vector_norm as core_vector_norm
@@ -26,7 +26,6 @@ from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import in_place, picking, shaping
 from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of
-from functrace.torch.functions.picking import put_each
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.memory import as_strided
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
@@ -118,18 +117,7 @@ def _flat(x: Array, index: Array, source: Array, accumulate: bool) -> Any:
     if accumulate:
         found = ew.add(row, core_scatter_add(values, (ARRAY,), (places,), (count,)))
     else:
-        found = scatter_set(row, (ARRAY,), values, (places,))
-    return core_reshape(found, x.shape)
-
-
-def _flat_derived(x: Array, index: Array, source: Array, accumulate: bool) -> Any:
-    if accumulate:
-        return _flat(x, index, source, accumulate)
-    count = math.prod(x.shape)
-    places = core_reshape(index, (math.prod(index.shape),))
-    places = ew.where(ew.less(places, 0), ew.add(places, count), places)
-    values = core_reshape(source, (math.prod(source.shape),))
-    found = put_each(core_reshape(x, (count,)), (ARRAY,), (places,), values)
+        found = scatter_each(row, (ARRAY,), values, (places,))
     return core_reshape(found, x.shape)
 
 
@@ -140,7 +128,6 @@ PUT = Op(
     edges=(0, 2),
     keeps=("index", "source"),
     details=lambda specs, params: {"accumulate": params[0]},
-    derived=_flat_derived,
     moves=True,
 )
 
