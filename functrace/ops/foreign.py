@@ -25,12 +25,13 @@ from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
-from functrace.tree import PyTreeSpec, flatten
+from functrace.tree import flatten
 from functrace.tree.describing import difference
 from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import SourceWriter, Spelling
+    from functrace.tree import PyTreeSpec
 
 METHODS = ("sequential", "expand_dims", "broadcast_all")
 """Mapping of a foreign function: one call per example; one call on arrays whose missing batch axes

@@ -20,7 +20,6 @@ from functrace.torch.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
 from functrace.torch.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,

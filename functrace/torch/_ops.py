@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any, final
 
@@ -141,7 +141,9 @@ def _value(text: str) -> Any:
 def schema_lines() -> dict[str, dict[str, str]]:
     """Return the schemas by name and overload; loaded on first use."""
     found: dict[str, dict[str, str]] = {}
-    for line in (Path(__file__).parent / "schemas.txt").read_text(encoding="utf-8").splitlines():
+    with open(os.path.join(os.path.dirname(__file__), "schemas.txt"), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    for line in lines:
         name, _, overload = line.partition("(")[0].partition(".")
         found.setdefault(name, {})[overload or "default"] = f"aten::{line}"
     return found

@@ -6,7 +6,7 @@ Layer: 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -22,9 +22,12 @@ from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
-from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree import flatten, paths, unflatten
 from functrace.tree.describing import described, difference
 from functrace.typing import PyTree
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 def is_traced(values: Iterable[Any]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsIndex, final
+from typing import TYPE_CHECKING, Any, SupportsIndex, final
 
 import numpy as np
 
@@ -44,9 +44,12 @@ from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import concrete_value
-from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree import flatten, paths, unflatten
 from functrace.tree.describing import described
 from functrace.typing import Array, PyTree, R, T
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 @entry

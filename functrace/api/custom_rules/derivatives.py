@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, final, overload
 
 import numpy as np
 
@@ -52,9 +52,12 @@ from functrace.ops.shaping import convert
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.transforms import is_differentiable
-from functrace.tree import PyTreeSpec, flatten, leaves_or_none, paths, tree_key, unflatten
+from functrace.tree import flatten, leaves_or_none, paths, tree_key, unflatten
 from functrace.tree.describing import difference
 from functrace.typing import P, PyTree, R
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 Q = ParamSpec("Q")
 

@@ -6,7 +6,7 @@ Layer: 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -25,8 +25,11 @@ from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 from functrace.transforms.linear_part import transposed_part
-from functrace.tree import PyTreeSpec, flatten, unflatten
+from functrace.tree import flatten, unflatten
 from functrace.typing import PyTree
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 @entry

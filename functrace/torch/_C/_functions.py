@@ -15,7 +15,7 @@ from functrace.torch.autograd.delayed import (
     UndefinedGrad,
     UndefinedGradBackward,
 )
-from functrace.torch.autograd.graph import NODE_CLASSES, AccumulateGrad, OpNode
+from functrace.torch.autograd.graph import NODE_NAMES, AccumulateGrad, OpNode, node_class
 from functrace.torch.tensors.views import CopySlicesOf as CopySlices
 
 __all__ = [
@@ -30,6 +30,6 @@ __all__ = [
 
 def __getattr__(name: str) -> type[OpNode]:
     """Return the node class of a name."""
-    if name not in NODE_CLASSES:
+    if name not in NODE_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return NODE_CLASSES[name]
+    return node_class(name)

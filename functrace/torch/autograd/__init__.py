@@ -56,9 +56,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Import `profiler`, or a function of it, on first access."""
-    if name == "profiler":
-        return _importlib.import_module(f"{__name__}.profiler")
+    """Import `functional`, `profiler`, or a function of it, on first access."""
+    if name in ("functional", "profiler"):
+        return _importlib.import_module(f"{__name__}.{name}")
     if name == "_profiler_enabled":
         return _importlib.import_module(f"{__name__}.profiler")._profiler_enabled
     from functrace.names import unknown_name

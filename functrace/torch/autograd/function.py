@@ -26,7 +26,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrace.torch import errors
 from functrace.torch.autograd.custom import FunctionBase
@@ -36,7 +36,10 @@ from functrace.torch.autograd.function_rules import FunctionCtx, FunctionMeta, _
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.tensors.views import made_by, rebase_history, refuse_function_view
-from functrace.tree import PyTreeSpec, flatten, unflatten
+from functrace.tree import flatten, unflatten
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 __all__ = [
     "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",

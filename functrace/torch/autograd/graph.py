@@ -412,7 +412,11 @@ class OpNode(NativeNode):
 
 
 NODE_CLASSES: dict[str, type[OpNode]] = {}
-"""The classes of operations' nodes, by name; operations with the same name share one."""
+"""The classes of operations' nodes that were needed, by name; operations with the same name share
+one.
+"""
+NODE_NAMES: set[str] = set()
+"""Names of all operations' nodes."""
 
 
 def node_class(name: str) -> type[OpNode]:

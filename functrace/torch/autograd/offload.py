@@ -10,18 +10,19 @@ Layer: 9.
 from __future__ import annotations
 
 import functools
-import tempfile
+import os
 import weakref
-import zlib
 from collections.abc import Callable
-from pathlib import Path
-from typing import TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from functrace.torch.autograd.hooks import saved_tensors_hooks
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.tracing import Tracer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Packed = TypeVar("Packed")
 Hook: TypeAlias = Callable[[Packed], object]
@@ -53,7 +54,7 @@ class save_on_disk(saved_tensors_hooks):
     """
 
     def __init__(self, directory: str | Path | None = None, smallest: int = SMALLEST) -> None:
-        if directory is not None and not Path(directory).is_dir():
+        if directory is not None and not os.path.isdir(directory):
             raise FileNotFoundError(f"save_on_disk: there is no directory {directory}")
         super().__init__(functools.partial(_write, directory, smallest), _read)
 
@@ -63,6 +64,9 @@ class _OnDisk:
     """A tensor in a file."""
 
     def __init__(self, array: np.ndarray, directory: str | Path | None) -> None:
+        import tempfile  # imported when used, like zlib: 8 ms
+        from pathlib import Path
+
         with tempfile.NamedTemporaryFile(
             suffix=".npy", prefix="saved_", dir=directory, delete=False
         ) as file:
@@ -122,6 +126,8 @@ class _Compressed:
 
     def __init__(self, array: np.ndarray, level: int) -> None:
         self.in_order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        import zlib
+
         self.data = zlib.compress(array.tobytes(self.in_order), level)
         self.dtype, self.shape = array.dtype, array.shape
 
@@ -152,6 +158,8 @@ def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
 def _decompress(packed: _Compressed | Tensor) -> Tensor:
     if isinstance(packed, Tensor):
         return packed
+    import zlib
+
     array = np.frombuffer(bytearray(zlib.decompress(packed.data)), packed.dtype)
     return wrap(array.reshape(packed.shape, order="F" if packed.in_order == "F" else "C"))
 

@@ -24,7 +24,7 @@ from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import OpNode, node_class
+from functrace.torch.autograd.graph import NODE_NAMES, OpNode, node_class
 from functrace.torch.dispatch.applying_traced import apply_traced
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
@@ -108,7 +108,13 @@ class Op:
     node_class: type[OpNode] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.node_class = node_class(self.node)
+        NODE_NAMES.add(self.node)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "node_class":  # made at the first use; (no property: it would cost every node)
+            found = self.node_class = node_class(self.node)
+            return found
+        raise AttributeError(f"'Op' object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return f"<op {self.node}>"

@@ -6,7 +6,7 @@ Layer: 9.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrace.api.capture.programs import evaluate, trace
 from functrace.api.differentiation.gradients import jvp as jvp_of_arrays
@@ -18,8 +18,11 @@ from functrace.torch.func.checks import arrays_and_aux, called_as, returned_arra
 from functrace.torch.func.nodes import functionally
 from functrace.tracing import Tracer
 from functrace.transforms import is_differentiable
-from functrace.tree import PyTreeSpec, flatten, structure, unflatten
+from functrace.tree import flatten, structure, unflatten
 from functrace.typing import Array, PyTree
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 def jvp(

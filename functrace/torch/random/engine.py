@@ -9,6 +9,7 @@ Layer: 9.
 from __future__ import annotations
 
 import struct
+import threading
 from typing import Any, final
 
 import numpy as np
@@ -23,6 +24,7 @@ _NORMAL = struct.Struct("<dddi4x8x")
 """The cached normal number: unused, the number, unused, is it there; then a float that PyTorch does
 not use on the CPU.
 """
+_BEGINNING = threading.Lock()
 _KEY = slice(_HEADER.size, _HEADER.size + 8 * _WORDS)
 
 
@@ -37,19 +39,35 @@ class Engine:
         normal: the cached normal number, or None.
     """
 
-    __slots__ = ("_bits", "_integers", "_is_new", "normal", "seed")
+    __slots__ = ("_bits", "_has_begun", "_integers", "_is_new", "normal", "seed")
+    _bits: Any
+    _integers: Any
 
     def __init__(self, seed: int) -> None:
-        self._bits = np.random.MT19937(0)
-        self._integers = np.random.Generator(self._bits).integers
+        self._has_begun = False
         self.reseed(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_bits" or name == "_integers":
+            self._begin()
+            return getattr(self, name)
+        raise AttributeError(f"'Engine' object has no attribute {name!r}")
+
+    def _begin(self) -> None:
+        """Make NumPy's engine, at the first use: `numpy.random` takes 10 ms to import."""
+        with _BEGINNING:
+            if not self._has_begun:
+                bits: Any = np.random.MT19937(0)
+                bits._legacy_seeding(self.seed & 0xFFFFFFFF)
+                self._integers, self._bits = np.random.Generator(bits).integers, bits
+                self._has_begun = True
 
     def reseed(self, seed: int) -> None:
         """Start again, with another seed."""
         self.seed = seed
         self.normal: float | None = None
-        seeding: Any = self._bits
-        seeding._legacy_seeding(seed & 0xFFFFFFFF)
+        if self._has_begun:
+            self._bits._legacy_seeding(seed & 0xFFFFFFFF)
         self._is_new = True
 
     def words(self, count: int) -> Array:

@@ -5,7 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, final
@@ -67,7 +67,7 @@ class Generator:
 
     def seed(self) -> int:
         """Seed with a nondeterministic number; returns the seed."""
-        return self.manual_seed(secrets.randbits(64)).initial_seed()
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
 
     def initial_seed(self) -> int:
         """Return the current seed."""
