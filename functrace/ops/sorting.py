@@ -128,6 +128,12 @@ def _add_along_axis_eval(
     if is_permutation:
         np.put_along_axis(out, positions, x, axis)
         return out
+    if positions.shape[axis:] == (1,):  # none repeats
+        flat = positions.ravel()
+        starts = np.arange(0, out.size, size)
+        starts += np.where(flat < 0, flat + size, flat) if (flat < 0).any() else flat
+        out.ravel()[starts] = x.ravel() + x.dtype.type(0)  # as a sum: no negative zeros
+        return out
     # One flat index: np.add.at has a fast path for it, and none for several arrays.
     where_to = np.moveaxis(positions, axis, -1)
     rows, length = (
