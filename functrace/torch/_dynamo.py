@@ -18,7 +18,9 @@ from functrace.torch.compiler import (
 
 __all__ = ["allow_in_graph", "assume_constant_result", "disable", "is_compiling", "reset"]
 
-config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, verbose=False)
+config = SimpleNamespace(
+    suppress_errors=False, cache_size_limit=8, verbose=False, error_on_nested_fx_trace=False
+)
 
 
 def graph_break(msg: str = "") -> None:

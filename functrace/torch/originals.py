@@ -16,8 +16,7 @@ import importlib.util
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -37,12 +36,12 @@ PACKAGES = ("torch.nn", "torch.utils.data", "torch.distributions", "torch.optim"
 WITH = {"torch.nn": ("torch.optim",)}
 """Packages that are replaced too: functrace.torch's own have subclasses of its own ``nn.Module``."""
 
-WORDS: dict[str, object] = {"bfloat16": None}
-"""Names that files mention only as defaults of functions that functrace.torch does not have."""
-
 
 class OriginalsError(FunctraceError, ImportError):
     """PyTorch's own files cannot be loaded, or would be mixed with functrace.torch's."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # (an ImportError shows its first message, also after `amend`)
 
 
 def _is_of(name: str, package: str) -> bool:
@@ -101,8 +100,7 @@ class _Loader(SourceFileLoader):
         if module.__name__ in PACKAGES:
             _STATE.bind(module)
         try:
-            with _words():
-                super().exec_module(module)
+            super().exec_module(module)
         except OriginalsError:
             raise
         except (AttributeError, ImportError) as error:
@@ -114,28 +112,6 @@ class _Loader(SourceFileLoader):
                 f"PyTorch's {module.__name__} needs {missing}, which functrace.torch does not have",
                 fix=f"use functrace.torch's own {package}: leave it out of originals.use()",
             ) from error
-
-
-@contextmanager
-def _words() -> Iterator[None]:
-    """Give functrace.torch the names that files mention only as defaults, as long as it has none."""
-    torch = sys.modules[HERE]
-    given = [name for name in WORDS if not _has(torch, name)]
-    for name in given:
-        setattr(torch, name, WORDS[name])
-    try:
-        yield
-    finally:
-        for name in given:
-            delattr(torch, name)
-
-
-def _has(module: ModuleType, name: str) -> bool:
-    """Return whether a module has a name; one that needs a missing package counts as none."""
-    try:
-        return hasattr(module, name)
-    except (ImportError, FunctraceError):
-        return False
 
 
 def _missing(error: AttributeError | ImportError) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 from functrace.torch.errors.warnings import warn
 from functrace.torch.tensors.device import device
 from functrace.torch.tensors.dtypes import dtype as Dtype
-from functrace.torch.tensors.dtypes import float16
+from functrace.torch.tensors.dtypes import float16, named
 
 __all__ = [
     "autocast",
@@ -121,16 +121,8 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> Dtype:
-    """Return the lower precision of an absent device.
-
-    Raises:
-        NotImplementedError: for the CPU, whose lower precision is bfloat16.
-    """
-    if device(device_type).type == "cpu":
-        raise NotImplementedError(
-            "functrace.torch has no autocast on the CPU, which is in bfloat16"
-        )
-    return float16
+    """Return the lower precision of a kind of device."""
+    return named("bfloat16") if device(device_type).type == "cpu" else float16
 
 
 def get_autocast_gpu_dtype() -> Dtype:

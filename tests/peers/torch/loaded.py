@@ -9,6 +9,7 @@ Results are lists of a label and what was computed; tensors become arrays, excep
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 import pickle
@@ -23,6 +24,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from tests.peers.torch.harness import Log, run, scripts
 
 Results = list[tuple[str, Any]]
 SINGLE = "float32: "
@@ -527,11 +530,37 @@ def _module(torch: Any, place: str, training: bool, arguments: list[Any]) -> Any
     return [results, list(gradients), list(module.buffers()), sorted(module.state_dict())]
 
 
+# -- parity scripts ---------------------------------------------------------------------------------
+
+
+class _Named(ModuleType):
+    """functrace.torch under the name ``torch``, by which scripts import submodules."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("functrace.torch"), name)
+
+
+def logs(_torch: Any) -> Results:
+    """Return what the parity scripts of ``torch.nn`` log."""
+    found: Results = []
+    torch = _Named("torch")
+    for script in scripts():
+        if script.stem.startswith("nn_"):
+            log = Log(torch)
+            try:
+                run(script, torch, log)
+            except Exception as error:
+                log(f"stopped: {type(error).__name__}: {error}")
+            found.append((script.stem, log.lines))
+    return found
+
+
 # -- processes -------------------------------------------------------------------------------------
 
 JOBS: dict[str, tuple[str, ...]] = {
     "optimizers": ("torch.optim",),
     "modules": ("torch.nn",),
+    "logs": ("torch.nn",),
     "everything": ("torch.nn", "torch.optim", "torch.distributions", "torch.utils.data"),
 }
 """Programs, and the packages that come from PyTorch's files for them."""
@@ -572,7 +601,7 @@ def main(side: str, job: str, file: str) -> None:
     """Run one program, and write its results to a file."""
     warnings.simplefilter("ignore")
     place = Path(file)
-    given = pickle.loads(place.read_bytes()) if place.exists() else None
+    given: Any = pickle.loads(place.read_bytes()) if place.exists() else None
     torch: Any
     if job == "samples":
         place.write_bytes(pickle.dumps(list(samples(given))))

@@ -191,19 +191,6 @@ def _vmap(
     return func.vmap(plain, in_dims, out_dims)
 
 
-class _Parameter(Tensor):
-    """A leaf that wants gradients, as modules tell it from other tensors."""
-
-    def __new__(cls, data: Tensor) -> Any:
-        """Return one with the memory of a tensor."""
-        made = object.__new__(cls)
-        made._array, made._counter, made._requires = data._array, data._counter, True
-        return made
-
-    def __init__(self, _data: Tensor) -> None:
-        pass
-
-
 def _apply(function: type[FunctionBase], *args: Any, **kwargs: Any) -> Any:
     return FunctionBase.apply.__func__(function, *args, **kwargs)
 
@@ -229,13 +216,9 @@ INTERPRETERS = (
 
 STUBBED: dict[str, dict[str, Any]] = {
     "the compiler, and graphs that are traced for it": {
-        "torch._C._log_api_usage_once": _nothing,
         "torch._C._dynamo.guards.set_is_in_mode_without_ignore_compile_internals": _nothing,
-        "torch._disable_dynamo": _undecorated,
-        "torch._dynamo.config.error_on_nested_fx_trace": False,
         "torch._higher_order_ops.wrap._resolve_inductor_callable": _nothing,
         "torch._higher_order_ops.wrap.inductor_compiled_code": _kind("inductor_compiled_code"),
-        "torch._subclasses.fake_tensor.FakeTensor": _kind("FakeTensor"),
         "torch._subclasses.functional_tensor.FunctionalTensorMode": _kind("FunctionalTensorMode"),
         "torch._subclasses.schema_check_mode.SchemaCheckMode": _kind("SchemaCheckMode"),
         "torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode": _kind(
@@ -245,10 +228,7 @@ STUBBED: dict[str, dict[str, Any]] = {
             "FunctionalTensor", (), {"metadata_fns": ()}
         ),
         "torch.compiler._is_non_strict_tracing": _off,
-        "torch.compiler.is_compiling": _off,
-        "torch._dynamo.disable": _undecorated,
         "torch._export.utils._maybe_find_pre_dispatch_tf_mode_for_export": _nothing,
-        "torch._library.opaque_object.is_opaque_type": _off,
     },
     "levels of batching: here vmap is a transform of whole functions": {
         "torch._vmap_internals._vmap": _vmap,
@@ -260,20 +240,8 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.cuda": ModuleType("torch.cuda"),
     },
     "other devices, and autocasting for them": {
-        "torch.accelerator.current_accelerator": _nothing,
-        "torch._prims_common.DeviceLikeType": str,
-        "torch.amp.autocast": _no_context,
         "torch.cpu": ModuleType("torch.cpu"),
-        "torch.amp.is_autocast_available": _off,
-        "torch.get_autocast_dtype": _nothing,
-        "torch.is_autocast_cache_enabled": _off,
-        "torch.is_autocast_enabled": _off,
         "torch.utils._device.DeviceContext": _kind("DeviceContext"),
-    },
-    "containers of modules, and kinds of leaves": {
-        "torch.nn.Sequential": _kind("Sequential"),
-        "torch.nn.parameter.Buffer": _kind("Buffer"),
-        "torch.nn.parameter.Parameter": _Parameter,
     },
     "tracebacks of the C++ side: here those of our own log of operations": {
         "torch.testing._internal.logging_tensor.LoggingTensorMode": LoggingTensorMode,
@@ -305,9 +273,7 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.fx.traceback": ModuleType("torch.fx.traceback"),
     },
     "TorchScript": {
-        "torch._C._get_tracing_state": _nothing,
         "torch._decomp.decompositions_for_jvp": None,
-        "torch._jit_internal.is_scripting": _off,
     },
     "functions overridden by subclasses of Tensor (__torch_function__, __torch_dispatch__)": {
         "torch._C._disabled_torch_dispatch_impl": _same,
@@ -321,41 +287,15 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch._C._push_on_torch_function_stack": _nothing,
     },
     "sizes that are symbols": {
-        "torch.SymBool": _kind("SymBool"),
-        "torch.SymFloat": _kind("SymFloat"),
-        "torch.SymInt": _kind("SymInt"),
         "torch.fx.experimental.symbolic_shapes.expect_true": _same,
         "torch.fx.experimental.symbolic_shapes.sym_eq": operator.eq,
     },
     "sparse, quantized and nested tensors": {
-        **{
-            f"torch.{name}": _Word(name)
-            for name in (
-                "_mkldnn",
-                "sparse_bsc",
-                "sparse_bsr",
-                "sparse_coo",
-                "sparse_csc",
-                "sparse_csr",
-            )
-        },
+        "torch._mkldnn": _Word("_mkldnn"),
         "torch.nested._internal.nested_tensor.NestedTensor": _kind("NestedTensor"),
-    },
-    "dtypes that are not here": {
-        **{
-            f"torch.{name}": _Word(name)
-            for name in ("bfloat16", "complex32", "uint16", "uint32", "uint64")
-        },
-        **{
-            f"torch.{name}": _Word(name)
-            for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-        },
     },
     "exchange of tensors with other libraries in C": {
         "torch._C._dlpack_exchange_api": _nothing,
-    },
-    "docstrings of what is written in C++": {
-        "torch._C._add_docstr": _same,
     },
     "the dispatcher of the C++ side": {
         "torch.DispatchKey": DISPATCH_KEY,

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tests.peers.torch import loaded
-from tests.peers.torch.harness import VERSION
+from tests.peers.torch.harness import VERSION, recorded, scripts
+from tests.peers.torch.harness import differences as line_differences
 
 torch = pytest.importorskip("torch")
 if torch.__version__.split("+")[0] != VERSION:
@@ -23,6 +24,12 @@ NEEDS_BFLOAT16 = "Muon"
 """The optimizer whose steps are rounded to bfloat16, which is an extra of functrace's."""
 OF_LOGITS = "CTCLoss"
 """The loss whose gradient PyTorch takes by the logits of its argument, in place of the argument."""
+
+KNOWN = {
+    "nn_layers": (1, "the message of lstm_cell for a cell state of another size"),
+    "nn_utils": (1, "skip_init makes parameters on the meta device, which is not here"),
+}
+"""By script: how many lines may differ, and why."""
 
 
 @functools.cache
@@ -94,3 +101,13 @@ def test_the_table_of_modules_of_pytorch(interval: int) -> None:
     assert [label for label in different if OF_LOGITS not in label] == []
     for label in different:
         assert is_close(ours[label][0], theirs[label][0], 1e-7, 1e-9)
+
+
+def test_scripts_log_the_same_on_the_files_of_nn() -> None:
+    found = results("here", "logs")
+    assert len(found) >= 6
+    for script in scripts():
+        if script.stem in found:
+            different = line_differences(recorded(script), found[script.stem])
+            most, because = KNOWN.get(script.stem, (0, "no line differs"))
+            assert different.count("\n    PyTorch") <= most, f"{because}\n{different}"
