@@ -5,7 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from functrace.errors import UnsupportedFunctionError
 
@@ -22,26 +22,26 @@ def _refuse(name: str) -> NoReturn:
 class Library:
     """A namespace of operators: refused."""
 
-    def __new__(cls, *_arguments: Any, **_options: Any) -> NoReturn:
+    def __new__(cls, *_arguments: object, **_options: object) -> NoReturn:
         """Raise."""
         _refuse("Library")
 
 
-def custom_op(name: str, *_arguments: Any, **_options: Any) -> NoReturn:
+def custom_op(name: str, *_arguments: object, **_options: object) -> NoReturn:
     """Raise."""
     _refuse("custom_op")
 
 
-def triton_op(name: str, *_arguments: Any, **_options: Any) -> NoReturn:
+def triton_op(name: str, *_arguments: object, **_options: object) -> NoReturn:
     """Raise."""
     _refuse("triton_op")
 
 
-def register_autograd(op: Any, *_arguments: Any, **_options: Any) -> NoReturn:
+def register_autograd(op: object, *_arguments: object, **_options: object) -> NoReturn:
     """Raise."""
     _refuse("register_autograd")
 
 
-def register_fake(op: Any, *_arguments: Any, **_options: Any) -> NoReturn:
+def register_fake(op: object, *_arguments: object, **_options: object) -> NoReturn:
     """Raise."""
     _refuse("register_fake")

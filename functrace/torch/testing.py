@@ -67,7 +67,7 @@ class _Comparison:
         else:
             self._arrays(actual, expected)
 
-    def _at(self, key: Any, actual: Any, expected: Any) -> None:
+    def _at(self, key: object, actual: object, expected: object) -> None:
         try:
             self.compare(actual, expected)
         except _Difference as found:
@@ -119,7 +119,7 @@ class _Comparison:
             AssertionError, _scalars(actual, expected, difference, relative, rtol, atol)
         )
 
-    def _arrays(self, actual: Any, expected: Any) -> None:
+    def _arrays(self, actual: object, expected: object) -> None:
         kinds = type(actual), type(expected)
         if not (isinstance(actual, Tensor) and isinstance(expected, Tensor)):
             same = all(isinstance(x, (np.ndarray, np.generic)) for x in (actual, expected))
@@ -143,7 +143,7 @@ class _Comparison:
         _compare_elements(a.astype(common), b.astype(common), rtol, atol, self.options["equal_nan"])
 
     @staticmethod
-    def _attribute(name: str, a: Any, b: Any) -> None:
+    def _attribute(name: str, a: object, b: object) -> None:
         if a != b:
             raise _Difference(
                 AssertionError, f"The values for attribute '{name}' do not match: {a} != {b}."
@@ -153,16 +153,16 @@ class _Comparison:
 _NUMBER_DTYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
-def _is_number(x: Any) -> bool:
+def _is_number(x: object) -> bool:
     return isinstance(x, (int, float, complex)) and not isinstance(x, np.generic)
 
 
-def _is_sequence(x: Any) -> bool:
+def _is_sequence(x: object) -> bool:
     return isinstance(x, Sequence) and not isinstance(x, str)
 
 
 def _scalars(
-    actual: Any, expected: Any, difference: Any, relative: Any, rtol: float, atol: float
+    actual: object, expected: object, difference: object, relative: object, rtol: float, atol: float
 ) -> str:
     is_equality = not rtol and not atol
     allowed = ["" if is_equality else f" (up to {t} allowed)" for t in (atol, rtol)]
@@ -214,8 +214,8 @@ def _elements(matches: Array, difference: Array, relative: Array, rtol: float, a
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -272,8 +272,8 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,
@@ -291,15 +291,15 @@ def assert_allclose(
 
 
 def make_tensor(
-    *shape: Any,
+    *shape: object,
     dtype: dtype,
-    device: Any = "cpu",
+    device: object = "cpu",
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Tensor:
     """Return a random tensor, uniform in an interval.
 

@@ -454,9 +454,6 @@ class _force_original_view_tracking(Flag):
     def __enter__(self) -> None:
         MODES.replays_views = self.mode
 
-    def _leave_without_entering(self) -> None:
-        restore(self._outer)
-
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate; restores the caller's mode, since only the function's calls were meant."""
         MODES.replays_views = self.prev

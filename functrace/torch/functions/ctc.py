@@ -126,7 +126,7 @@ def _lengths(name: str, given: Any) -> list[int]:
     return [int(n) for n in given]
 
 
-def _values(x: Any) -> Any:
+def _values(x: object) -> Any:
     array = x._array if isinstance(x, Tensor) else x
     if isinstance(array, Tracer):
         raise UnsupportedFunctionError(
@@ -188,8 +188,8 @@ def _check(
 def plain_ctc_loss(
     log_probs: Operand,
     targets: Operand,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: object,
+    target_lengths: object,
     blank: int = 0,
     reduction: int = 0,
     zero_infinity: bool = False,
@@ -233,8 +233,8 @@ def plain_ctc_loss(
 def ctc_loss(
     log_probs: Operand,
     targets: Operand,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: object,
+    target_lengths: object,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,

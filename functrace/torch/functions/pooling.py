@@ -44,7 +44,7 @@ def _fields(*names: str) -> Callable[..., dict[str, Any]]:
 def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes half precision in single precision."""
 
-    def computed(x: Array, *rest: Any) -> Any:
+    def computed(x: Array, *rest: object) -> Any:
         if x.dtype != np.float16:
             return function(x, *rest)
         return convert(function(convert(x, np.float32), *rest), x.dtype)
@@ -56,7 +56,7 @@ def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _numbers(
-    name: str, kernel: Any, stride: Any, axes: int, **others: Any
+    name: str, kernel: object, stride: object, axes: int, **others: object
 ) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ...]]]:
     """Return the kernel, the strides as they are given (none: those of the kernel), and others.
 
@@ -193,10 +193,10 @@ MAX_POOL = {
 def _max_pool(
     axes: int,
     input: Operand,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    kernel_size: object,
+    stride: object,
+    padding: object,
+    dilation: object,
     ceil_mode: bool,
 ) -> tuple[Value, Value]:
     name = f"max_pool{axes}d"
@@ -213,10 +213,10 @@ def _max_pool(
 
 def _max_pool_of_lines(
     input: Operand,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    kernel_size: object,
+    stride: object,
+    padding: object,
+    dilation: object,
     ceil_mode: bool,
     indices: bool,
 ) -> tuple[Value, Value]:
@@ -402,9 +402,9 @@ AVG_POOL = {
 def _avg_pool(
     axes: int,
     input: Operand,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
+    kernel_size: object,
+    stride: object,
+    padding: object,
     ceil_mode: bool,
     padded: bool,
     divisor: int | None,
@@ -487,7 +487,7 @@ def _check_line(name: str, input: Operand) -> None:
 # -- adaptive pooling ------------------------------------------------------------------------------
 
 
-def _targets(name: str, output_size: Any, shape: tuple[int, ...], axes: int) -> tuple[int, ...]:
+def _targets(name: str, output_size: object, shape: tuple[int, ...], axes: int) -> tuple[int, ...]:
     """Return the sizes of the output; ``None`` stands for those of the input."""
     if not isinstance(output_size, (tuple, list)):
         output_size = (output_size,) * axes
@@ -541,7 +541,7 @@ ADAPTIVE_AVG = {
 }
 
 
-def _adaptive_avg_pool(axes: int, input: Operand, output_size: Any) -> Value:
+def _adaptive_avg_pool(axes: int, input: Operand, output_size: object) -> Value:
     name = f"adaptive_avg_pool{axes}d"
     f.tensors_only(name, input=input)
     shape = f.shape_of(input)
@@ -554,7 +554,7 @@ def _adaptive_avg_pool(axes: int, input: Operand, output_size: Any) -> Value:
 
 
 @ROWS.function("function nn.functional")
-def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool1d(input: Operand, output_size: object) -> Value:
     """Return means of spans of the last axis; see `adaptive_avg_pool2d`."""
     f.tensors_only("adaptive_avg_pool1d", input=input)
     _check_line("adaptive_avg_pool1d", input)
@@ -563,7 +563,7 @@ def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
 
 
 def _adaptive_avg_pools(axes: int) -> Callable[..., Any]:
-    def function(input: Operand, output_size: Any) -> Value:
+    def function(input: Operand, output_size: object) -> Value:
         return _adaptive_avg_pool(axes, input, output_size)
 
     says = f"""Return means of spans that cover the last {axes} axes.
@@ -574,7 +574,7 @@ def _adaptive_avg_pools(axes: int) -> Callable[..., Any]:
     """
     name = f"adaptive_avg_pool{axes}d"
 
-    def inner(input: Operand, output_size: Any) -> Value:
+    def inner(input: Operand, output_size: object) -> Value:
         return _adaptive_avg_pool(axes, input, output_size)
 
     ROWS.function("function")(_named(inner, f"_{name}", f"Return `{name}`."))
@@ -593,7 +593,7 @@ ADAPTIVE_MAX = {
 }
 
 
-def _adaptive_max_pool(axes: int, input: Operand, output_size: Any) -> tuple[Value, Value]:
+def _adaptive_max_pool(axes: int, input: Operand, output_size: object) -> tuple[Value, Value]:
     name = f"adaptive_max_pool{axes}d"
     f.tensors_only(name, input=input)
     shape = f.shape_of(input)
@@ -603,7 +603,7 @@ def _adaptive_max_pool(axes: int, input: Operand, output_size: Any) -> tuple[Val
     return apply(ADAPTIVE_MAX[axes], (input,), (counts,))
 
 
-def _adaptive_max_pool_of_lines(input: Operand, output_size: Any) -> tuple[Value, Value]:
+def _adaptive_max_pool_of_lines(input: Operand, output_size: object) -> tuple[Value, Value]:
     f.tensors_only("adaptive_max_pool1d", input=input)
     _check_line("adaptive_max_pool1d", input)
     (count,) = _targets("adaptive_max_pool1d", output_size, f.shape_of(input), 1)
@@ -617,10 +617,10 @@ def _adaptive_max_pools(axes: int) -> None:
         _adaptive_max_pool_of_lines if axes == 1 else partial(_adaptive_max_pool, axes)
     )
 
-    def functional(input: Operand, output_size: Any, return_indices: bool = False) -> Any:
+    def functional(input: Operand, output_size: object, return_indices: bool = False) -> Any:
         return pool(input, output_size) if return_indices else pool(input, output_size)[0]
 
-    def function(input: Operand, output_size: Any) -> Any:
+    def function(input: Operand, output_size: object) -> Any:
         return pool(input, output_size)
 
     says = f"""Return maxima of spans that cover the last {axes} axes{{}}.
@@ -635,7 +635,7 @@ def _adaptive_max_pools(axes: int) -> None:
         _named(function, name, says.format(", and their positions"))
     )
 
-    def with_indices(input: Operand, output_size: Any, return_indices: bool = False) -> Any:
+    def with_indices(input: Operand, output_size: object, return_indices: bool = False) -> Any:
         return pool(input, output_size)
 
     ROWS.function("nn.functional")(
@@ -755,7 +755,7 @@ _ORDER_OF_CHECKS = ("time", -3), ("width", -1), ("height", -2)
 
 
 def _fractional_pool(
-    axes: int, input: Operand, kernel_size: Any, output_size: Any, samples: Operand
+    axes: int, input: Operand, kernel_size: object, output_size: object, samples: Operand
 ) -> tuple[Value, Value]:
     name = f"fractional_max_pool{axes}d"
     f.tensors_only(name, input=input, _random_samples=samples)
@@ -854,7 +854,7 @@ def _fractional_pools(axes: int) -> None:
         input: Operand,
         kernel_size: Sizes,
         output_size: Sizes | None = None,
-        output_ratio: Any = None,
+        output_ratio: object = None,
         return_indices: bool = False,
         _random_samples: Operand | None = None,
     ) -> Any:
@@ -959,7 +959,7 @@ def _unpools(axes: int) -> None:
         kernel_size: Sizes,
         stride: Sizes | None = None,
         padding: Sizes = 0,
-        output_size: Any = None,
+        output_size: object = None,
     ) -> Value:
         f.tensors_only(name, input=input, indices=indices)
         kernel = each(name, "kernel_size", kernel_size, axes)
@@ -971,7 +971,7 @@ def _unpools(axes: int) -> None:
         planes = shaping.unsqueeze(input, -1), shaping.unsqueeze(indices, -1)
         return shaping.squeeze(_unpool(2, *planes, (*sizes, 1)), -1)
 
-    def function(input: Operand, indices: Operand, output_size: Any, *rest: Any) -> Value:
+    def function(input: Operand, indices: Operand, output_size: object, *rest: object) -> Value:
         return _unpool(axes, input, indices, integers(name, "output_size", output_size))
 
     says = f"""Return images with the maxima of a pooling over {axes} axes at their places, and 0.

@@ -41,13 +41,13 @@ _NAMES = ("input", "hx", "cx", "weight0", "weight1", "weight2", "weight3", "weig
 # -- layers as operations --------------------------------------------------------------------------
 
 
-def _run(*given: Any) -> Any:
+def _run(*given: object) -> Any:
     from functrace.torch.functions.recurrent_core import run_layer
 
     return run_layer(*given)
 
 
-def _scanned(*given: Any) -> Any:
+def _scanned(*given: object) -> Any:
     from functrace.torch.functions.recurrent_core import scan_layer
 
     return scan_layer(*given)
@@ -90,7 +90,7 @@ _SLOW = {count: _op(count, False) for count in (5, 6, 7, 8)}
 
 
 def _layer(
-    x: Any, h: Any, c: Any, weights: Sequence[Any], kind: str, reverse: bool, sizes: Any,
+    x: object, h: object, c: object, weights: Sequence[Any], kind: str, reverse: bool, sizes: object,
     projects: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Run one layer in one direction; returns states at all steps, last state, last cell state."""
@@ -271,7 +271,7 @@ def _bound(
 
 
 def _row(name: str, kind: str, says: str) -> Callable[..., Any]:
-    def function(*arguments: Any, **keywords: Any) -> Any:
+    def function(*arguments: object, **keywords: object) -> Any:
         if _is_packed(arguments, keywords):
             data, batch_sizes, hx, params, *rest = _bound(name, _PACKED, arguments, keywords)
             states = tuple(hx) if kind == "lstm" else (hx,)

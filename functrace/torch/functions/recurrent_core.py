@@ -187,7 +187,7 @@ def _pull(
 
 def _pull_aval(
     d_hs: ShapeDtype, d_hn: ShapeDtype, d_cn: ShapeDtype, h0: ShapeDtype, c0: ShapeDtype,
-    w: ShapeDtype, b: ShapeDtype, *_rest: Any,
+    w: ShapeDtype, b: ShapeDtype, *_rest: object,
 ) -> tuple[ShapeDtype, ...]:  # fmt: skip
     return ShapeDtype((*d_hs.shape[:2], w.shape[0]), d_hs.dtype), h0, c0, w, b
 
@@ -195,7 +195,7 @@ def _pull_aval(
 def _each(primitive: Primitive) -> Any:
     """Return the batch rule that applies a primitive to the examples one by one."""
 
-    def batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], *params: Any) -> Any:
+    def batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], *params: object) -> Any:
         count = next(x.shape[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
         found = [
             bind(
@@ -231,11 +231,13 @@ pull_p = Primitive(
 )
 
 
-def _pushed(*_rest: Any) -> Any:
+def _pushed(*_rest: object) -> Any:
     raise NotImplementedError("the tangents of a recurrent layer come from scan_layer")
 
 
-def _pushed_aval(d_gx: Any, d_h0: Any, d_c0: Any, d_w: Any, d_b: Any, *rest: Any) -> Any:
+def _pushed_aval(
+    d_gx: object, d_h0: object, d_c0: object, d_w: object, d_b: object, *rest: object
+) -> Any:
     return rest[4], d_h0, d_c0
 
 
@@ -435,7 +437,7 @@ def _summed(left: Array, right: Array) -> Array:
 
 
 def _lstm_aval(
-    x: ShapeDtype, h0: ShapeDtype, c0: ShapeDtype, w_ih: ShapeDtype, *_rest: Any
+    x: ShapeDtype, h0: ShapeDtype, c0: ShapeDtype, w_ih: ShapeDtype, *_rest: object
 ) -> tuple[ShapeDtype, ...]:
     (steps, examples, _), size = x.shape, h0.shape[1]
     made = [ShapeDtype((steps, n, examples), x.dtype) for n in (size, size, 4 * size)]

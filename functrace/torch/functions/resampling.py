@@ -186,7 +186,7 @@ _ALIGNING = "linear | bilinear | bicubic | trilinear"
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 
 
-def _listed(name: str, value: Any, shape: tuple[int, ...]) -> list[Any]:
+def _listed(name: str, value: object, shape: tuple[int, ...]) -> list[Any]:
     """Return a size or scale factor for each axis.
 
     Raises:
@@ -209,7 +209,7 @@ def _listed(name: str, value: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _sizes_of(
-    shape: tuple[int, ...], size: Any, scale_factor: Any, mode: str, recompute: bool | None
+    shape: tuple[int, ...], size: object, scale_factor: object, mode: str, recompute: bool | None
 ) -> tuple[tuple[int, ...], Scales]:
     """Return the sizes of the output, and the scale factors as they are used.
 
@@ -243,8 +243,8 @@ def _sizes_of(
 @ROWS.function("nn.functional")
 def interpolate(
     input: Operand,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: object = None,
+    scale_factor: object = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -303,8 +303,8 @@ def interpolate(
 @ROWS.function("nn.functional")
 def upsample(
     input: Operand,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: object = None,
+    scale_factor: object = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Value:
@@ -314,14 +314,14 @@ def upsample(
 
 
 @ROWS.function("nn.functional")
-def upsample_nearest(input: Operand, size: Any = None, scale_factor: Any = None) -> Value:
+def upsample_nearest(input: Operand, size: object = None, scale_factor: object = None) -> Value:
     """Return ``interpolate(input, size, scale_factor, "nearest")``."""
     warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @ROWS.function("nn.functional")
-def upsample_bilinear(input: Operand, size: Any = None, scale_factor: Any = None) -> Value:
+def upsample_bilinear(input: Operand, size: object = None, scale_factor: object = None) -> Value:
     """Return ``interpolate`` with mode ``"bilinear"`` and aligned corners."""
     warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead."
@@ -332,7 +332,7 @@ def upsample_bilinear(input: Operand, size: Any = None, scale_factor: Any = None
 def _of_c(name: str, mode: str, axes: int, antialias: bool = False) -> None:
     """Add the function that PyTorch's ``interpolate`` calls."""
 
-    def run(input: Operand, output_size: Any, corners: bool, scales: tuple[Any, ...]) -> Value:
+    def run(input: Operand, output_size: object, corners: bool, scales: tuple[Any, ...]) -> Value:
         f.tensors_only(name, input=input)
         shape = f.shape_of(input)
         apart = len(scales) == axes and not any(isinstance(s, (tuple, list)) for s in scales)
@@ -349,10 +349,12 @@ def _of_c(name: str, mode: str, axes: int, antialias: bool = False) -> None:
         counts = integers(name, "output_size", output_size)
         return _resized(mode, input, counts, (None,) * axes, corners, antialias)
 
-    def nearest(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+    def nearest(input: Operand, output_size: object, *scale_factors: object) -> Value:
         return run(input, output_size, False, scale_factors)
 
-    def smooth(input: Operand, output_size: Any, align_corners: bool, *scale_factors: Any) -> Value:
+    def smooth(
+        input: Operand, output_size: object, align_corners: bool, *scale_factors: object
+    ) -> Value:
         return run(input, output_size, align_corners, scale_factors)
 
     function = nearest if "nearest" in mode else smooth

@@ -140,31 +140,37 @@ __all__ = [
     "upsample_nearest",
 ]
 
-def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool1d(input: Operand, output_size: builtins.object) -> Value:
     """Return means of spans of the last axis; see `adaptive_avg_pool2d`."""
 
-def adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool2d(input: Operand, output_size: builtins.object) -> Value:
     """Return means of spans that cover the last 2 axes."""
 
-def adaptive_avg_pool3d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool3d(input: Operand, output_size: builtins.object) -> Value:
     """Return means of spans that cover the last 3 axes."""
 
-def adaptive_max_pool1d(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool1d(input: Operand, output_size: builtins.object, return_indices: builtins.bool = False) -> Any:
     """Return maxima of spans that cover the last 1 axes."""
 
-def adaptive_max_pool1d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool1d_with_indices(
+    input: Operand, output_size: builtins.object, return_indices: builtins.bool = False
+) -> Any:
     """Return maxima of spans that cover the last 1 axes, and their positions."""
 
-def adaptive_max_pool2d(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool2d(input: Operand, output_size: builtins.object, return_indices: builtins.bool = False) -> Any:
     """Return maxima of spans that cover the last 2 axes."""
 
-def adaptive_max_pool2d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool2d_with_indices(
+    input: Operand, output_size: builtins.object, return_indices: builtins.bool = False
+) -> Any:
     """Return maxima of spans that cover the last 2 axes, and their positions."""
 
-def adaptive_max_pool3d(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool3d(input: Operand, output_size: builtins.object, return_indices: builtins.bool = False) -> Any:
     """Return maxima of spans that cover the last 3 axes."""
 
-def adaptive_max_pool3d_with_indices(input: Operand, output_size: Any, return_indices: builtins.bool = False) -> Any:
+def adaptive_max_pool3d_with_indices(
+    input: Operand, output_size: builtins.object, return_indices: builtins.bool = False
+) -> Any:
     """Return maxima of spans that cover the last 3 axes, and their positions."""
 
 def affine_grid(theta: Operand, size: Sequence[builtins.int], align_corners: builtins.bool | None = None) -> Value:
@@ -353,8 +359,8 @@ def cross_entropy(
 def ctc_loss(
     log_probs: Operand,
     targets: Operand,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: builtins.object,
+    target_lengths: builtins.object,
     blank: builtins.int = 0,
     reduction: builtins.str = "mean",
     zero_infinity: builtins.bool = False,
@@ -437,7 +443,7 @@ def fractional_max_pool2d_with_indices(
     input: Operand,
     kernel_size: Sizes,
     output_size: Sizes | None = None,
-    output_ratio: Any = None,
+    output_ratio: builtins.object = None,
     return_indices: builtins.bool = False,
     _random_samples: Operand | None = None,
 ) -> Any:
@@ -457,7 +463,7 @@ def fractional_max_pool3d_with_indices(
     input: Operand,
     kernel_size: Sizes,
     output_size: Sizes | None = None,
-    output_ratio: Any = None,
+    output_ratio: builtins.object = None,
     return_indices: builtins.bool = False,
     _random_samples: Operand | None = None,
 ) -> Any:
@@ -556,8 +562,8 @@ def instance_norm(
 
 def interpolate(
     input: Operand,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: builtins.object = None,
+    scale_factor: builtins.object = None,
     mode: builtins.str = "nearest",
     align_corners: builtins.bool | None = None,
     recompute_scale_factor: builtins.bool | None = None,
@@ -737,7 +743,7 @@ def max_unpool1d(
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
-    output_size: Any = None,
+    output_size: builtins.object = None,
 ) -> Value:
     """Return images with the maxima of a pooling over 1 axes at their places, and 0."""
 
@@ -747,7 +753,7 @@ def max_unpool2d(
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
-    output_size: Any = None,
+    output_size: builtins.object = None,
 ) -> Value:
     """Return images with the maxima of a pooling over 2 axes at their places, and 0."""
 
@@ -757,7 +763,7 @@ def max_unpool3d(
     kernel_size: Sizes,
     stride: Sizes | None = None,
     padding: Sizes = 0,
-    output_size: Any = None,
+    output_size: builtins.object = None,
 ) -> Value:
     """Return images with the maxima of a pooling over 3 axes at their places, and 0."""
 
@@ -1029,15 +1035,15 @@ def unfold(input: Operand, kernel_size: Sizes, dilation: Sizes = 1, padding: Siz
 
 def upsample(
     input: Operand,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: builtins.object = None,
+    scale_factor: builtins.object = None,
     mode: builtins.str = "nearest",
     align_corners: builtins.bool | None = None,
 ) -> Value:
     """Return images with other sizes: `interpolate` under its old name."""
 
-def upsample_bilinear(input: Operand, size: Any = None, scale_factor: Any = None) -> Value:
+def upsample_bilinear(input: Operand, size: builtins.object = None, scale_factor: builtins.object = None) -> Value:
     """Return ``interpolate`` with mode ``"bilinear"`` and aligned corners."""
 
-def upsample_nearest(input: Operand, size: Any = None, scale_factor: Any = None) -> Value:
+def upsample_nearest(input: Operand, size: builtins.object = None, scale_factor: builtins.object = None) -> Value:
     """Return ``interpolate(input, size, scale_factor, "nearest")``."""

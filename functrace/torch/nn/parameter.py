@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class _ParameterKind(type(Tensor)):
     """Class of `Parameter`: also tensors of other classes that are marked as parameters."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
         return cls is Parameter and isinstance(instance, Tensor) and "_is_param" in vars(instance)
@@ -71,7 +71,7 @@ class Parameter(Tensor, metaclass=_ParameterKind):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return _restored, (reduced(self), dict(_own(self)))
 
 
@@ -97,7 +97,7 @@ def _restored(made: tuple[Callable[..., Any], tuple[Any, ...]], state: dict[str,
 class _BufferKind(type(Tensor)):
     """Class of `Buffer`, whose instances are plain tensors that are marked as buffers."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
         return cls is Buffer and isinstance(instance, Tensor) and "_is_buffer" in vars(instance)
@@ -137,7 +137,7 @@ class UninitializedTensorMixin:
     cls_to_become: type[Any] | None = None
 
     def materialize(
-        self, shape: Any, device: DeviceLike | None = None, dtype: Dtype | None = None
+        self, shape: object, device: DeviceLike | None = None, dtype: Dtype | None = None
     ) -> None:
         """Give the tensor a shape, in place, and make it an ordinary one.
 
@@ -162,7 +162,7 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         given: Any = self
         return type(self), (given.requires_grad,)
 

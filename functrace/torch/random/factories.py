@@ -70,7 +70,7 @@ def _integers(
     return placed(integers(engine, like.size, low, high - low, kind), like)
 
 
-def _limits(name: str, bounds: Sequence[Any], low: Any, high: Any) -> tuple[int, int]:
+def _limits(name: str, bounds: Sequence[Any], low: object, high: object) -> tuple[int, int]:
     """Return the bounds of random integers: ``(high)``, ``(low, high)``, or by name.
 
     Raises:
@@ -187,7 +187,7 @@ def rand_like(options: Options, input: Operand) -> Made:
 
 @add_factory("function", "memory_format", "generator", table=ROWS)
 def randint_like(
-    options: Options, input: Operand, *bounds: Any, low: int = 0, high: int | None = None
+    options: Options, input: Operand, *bounds: object, low: int = 0, high: int | None = None
 ) -> Made:
     """Return random integers in a tensor's shape and dtype: ``randint_like(x, high)``,
     ``randint_like(x, low, high)``.

@@ -69,7 +69,7 @@ def values_of(x: Tensor) -> Array:
     return np.asarray(value)
 
 
-def number(name: str, argument: str, position: int, value: Any) -> float:
+def number(name: str, argument: str, position: int, value: object) -> float:
     """Return an argument that is a number, or a tensor that holds one.
 
     Raises:
@@ -87,10 +87,10 @@ def number(name: str, argument: str, position: int, value: Any) -> float:
 def _fill(
     name: str,
     op: Op,
-    generator: Any,
+    generator: object,
     draw: Callable[[Engine, int, np.dtype[Any]], Array],
     self: Tensor,
-    *shown: Any,
+    *shown: object,
 ) -> Tensor:
     engine, like = engine_of(name, generator), memory_of(self)
     kind = self._array.dtype
@@ -135,7 +135,7 @@ def _check_continuous(self: Tensor, name: str, printed: str) -> None:
 
 @ROWS.function("method")
 def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **named: float
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: object = None, **named: float
 ) -> Tensor:
     """Overwrite with numbers uniform in ``[from, to)``."""
     low = number("uniform_", "from", 0, _from("uniform_", from_, named))
@@ -147,7 +147,9 @@ def uniform_(
 
 
 @ROWS.function("method")
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: object = None
+) -> Tensor:
     """Overwrite with normal numbers."""
     center, scale = number("normal_", "mean", 0, mean), number("normal_", "std", 1, std)
     if scale < 0:
@@ -162,7 +164,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
 
 
 @ROWS.function("method")
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: object = None) -> Tensor:
     """Overwrite with exponentially distributed numbers."""
     rate = number("exponential_", "lambd", 0, lambd)
     if not rate > 0:
@@ -174,7 +176,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
 
 
 @ROWS.function("method")
-def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+def geometric_(self: Tensor, p: float, *, generator: object = None) -> Tensor:
     """Overwrite with numbers of trials up to the first success."""
     chance = number("geometric_", "p", 0, p)
     if not 0 < chance < 1:
@@ -191,7 +193,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
 
 @ROWS.function("method")
 def cauchy_(
-    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: object = None
 ) -> Tensor:
     """Overwrite with numbers of Cauchy's distribution."""
     center, width = number("cauchy_", "median", 0, median), number("cauchy_", "sigma", 1, sigma)
@@ -204,7 +206,7 @@ def cauchy_(
 
 @ROWS.function("method")
 def log_normal_(
-    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: object = None
 ) -> Tensor:
     """Overwrite with exponentials of normal numbers."""
     center, scale = number("log_normal_", "mean", 0, mean), number("log_normal_", "std", 1, std)
@@ -218,7 +220,7 @@ def log_normal_(
 
 @ROWS.function("method")
 def random_(
-    self: Tensor, *bounds: int | None, generator: Any = None, **named: int | None
+    self: Tensor, *bounds: int | None, generator: object = None, **named: int | None
 ) -> Tensor:
     """Overwrite with integers: below a bound, ``random_(to)``, or between two, ``random_(from,
     to)``; ``random_(from, None)`` goes up to the greatest that the dtype holds.
@@ -275,7 +277,7 @@ def _span(low: int, high: int | None, kind: np.dtype[Any]) -> tuple[int, int]:
 
 
 @ROWS.function("method")
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(self: Tensor, p: object = 0.5, *, generator: object = None) -> Tensor:
     """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
     if isinstance(p, Tensor):
         check_kernel(self, "bernoulli_tensor_cpu_self_", "c")
@@ -334,7 +336,7 @@ def trials_in_order(engine: Engine, chances: Array, like: Array) -> Array:
     return drawn.transpose(np.argsort(order))
 
 
-def kept(name: str, x: Tensor, chance: float, generator: Any = None) -> Array:
+def kept(name: str, x: Tensor, chance: float, generator: object = None) -> Array:
     """Return the elements that dropout keeps: those that ``bernoulli_(chance)`` sets to one.
 
     Args:

@@ -99,7 +99,7 @@ _NORMALS = {
 
 
 @ROWS.function(out=True)
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+def bernoulli(input: Tensor, p: float | None = None, *, generator: object = None) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and
     zeros.
     """
@@ -200,7 +200,7 @@ def _check_deviation(std: Any) -> None:
 
 
 def _normals_of_numbers(
-    mean: float, std: float, shape: tuple[int, ...], kind: np.dtype[Any], generator: Any
+    mean: float, std: float, shape: tuple[int, ...], kind: np.dtype[Any], generator: object
 ) -> Array:
     _check_deviation(std)
     if 0 in shape:
@@ -241,7 +241,7 @@ def multinomial(
     num_samples: int,
     replacement: bool = False,
     *,
-    generator: Any = None,
+    generator: object = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Return positions drawn with the weights that the tensor holds.
@@ -333,7 +333,7 @@ def _with_replacement(engine: Engine, weights: Array, count: int) -> Array:
 
 
 @ROWS.function("function")
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
+def poisson(input: Tensor, generator: object = None) -> Tensor:
     """Return Poisson numbers with the rates that the tensor holds.
 
     Args:
@@ -353,7 +353,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 
 @ROWS.function("function")
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: object = None) -> Tensor:
     """Return numbers of successes.
 
     Args:
@@ -424,7 +424,7 @@ def _check_long_floats(x: Tensor, kernel: str) -> None:
 
 
 @ROWS.function("function")
-def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+def _standard_gamma(self: Tensor, generator: object = None) -> Tensor:
     """Return gamma numbers of scale 1, differentiable in the shape parameter.
 
     Args:
@@ -443,7 +443,7 @@ def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
 
 
 @ROWS.function("function")
-def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+def _sample_dirichlet(self: Tensor, generator: object = None) -> Tensor:
     """Return points of a simplex, of Dirichlet's distribution.
 
     Args:

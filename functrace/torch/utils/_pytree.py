@@ -46,7 +46,7 @@ SUPPORTED_NODES: dict[type[Any], NodeDef] = {}
 
 
 def register_pytree_node(
-    cls: type[Any], flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, **_options: Any
+    cls: type[Any], flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, **_options: object
 ) -> None:
     """Register a class whose instances are nodes.
 
@@ -87,11 +87,11 @@ _register(deque, lambda d: (list(d), d.maxlen), lambda values, most: deque(value
 _NAMED = NodeDef(tuple, lambda x: (list(x), type(x)), lambda values, kind: kind(*values))
 
 
-def _is_namedtuple(tree: Any) -> bool:
+def _is_namedtuple(tree: object) -> bool:
     return isinstance(tree, tuple) and hasattr(type(tree), "_fields")
 
 
-def _node_of(tree: Any) -> NodeDef | None:
+def _node_of(tree: object) -> NodeDef | None:
     found = SUPPORTED_NODES.get(type(tree))
     return _NAMED if found is None and _is_namedtuple(tree) else found
 
@@ -149,7 +149,7 @@ class TreeSpec:
             return _NAMED.unflatten_fn(children, self.context)
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
 
-    def flatten_up_to(self, tree: Any) -> list[Any]:
+    def flatten_up_to(self, tree: object) -> list[Any]:
         """Return the parts of a pytree where this structure has leaves.
 
         Raises:
@@ -199,7 +199,7 @@ _LEAF = LeafSpec()
 IsLeaf = Callable[[Any], bool] | None
 
 
-def _flatten(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
+def _flatten(tree: object, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
     if node is None:
         leaves.append(tree)
@@ -209,7 +209,7 @@ def _flatten(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     return TreeSpec(_NAMED if node is _NAMED else node.type, context, specs)
 
 
-def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+def tree_flatten(tree: object, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of a pytree, and its structure.
 
     Args:
@@ -232,27 +232,27 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     return treespec.unflatten(leaves)
 
 
-def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+def tree_leaves(tree: object, is_leaf: IsLeaf = None) -> list[Any]:
     """Return the leaves of a pytree."""
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
+def tree_iter(tree: object, is_leaf: IsLeaf = None) -> Iterator[Any]:
     """Yield the leaves of a pytree."""
     yield from tree_leaves(tree, is_leaf)
 
 
-def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
+def tree_structure(tree: object, is_leaf: IsLeaf = None) -> TreeSpec:
     """Return the structure of a pytree."""
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+def tree_is_leaf(tree: object, is_leaf: IsLeaf = None) -> bool:
     """Return True for a leaf."""
     return (is_leaf is not None and is_leaf(tree)) or _node_of(tree) is None
 
 
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map(func: Callable[..., Any], tree: object, *rests: object, is_leaf: IsLeaf = None) -> Any:
     """Return a pytree of a function's results for every leaf.
 
     Args:
@@ -266,7 +266,9 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf =
     return spec.unflatten(map(func, *given))
 
 
-def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map_(
+    func: Callable[..., Any], tree: object, *rests: object, is_leaf: IsLeaf = None
+) -> Any:
     """Call a function for every leaf; returns the pytree."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
@@ -280,7 +282,7 @@ def map_only(kinds: Kinds, /) -> Callable[[Callable[[Any], Any]], Callable[[Any]
     is_class = isinstance(kinds, (type, tuple))
 
     def decorate(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def called(x: Any) -> Any:
+        def called(x: object) -> Any:
             return func(x) if (isinstance(x, kinds) if is_class else kinds(x)) else x
 
         return called
@@ -289,7 +291,7 @@ def map_only(kinds: Kinds, /) -> Callable[[Callable[[Any], Any]], Callable[[Any]
 
 
 def tree_map_only(
-    kinds: Kinds, /, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None
+    kinds: Kinds, /, func: Callable[[Any], Any], tree: object, is_leaf: IsLeaf = None
 ) -> Any:
     """Return a pytree of a function's results for the leaves of some classes; others stay.
 
@@ -303,18 +305,18 @@ def tree_map_only(
 
 
 def tree_map_only_(
-    kinds: Kinds, /, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None
+    kinds: Kinds, /, func: Callable[[Any], Any], tree: object, is_leaf: IsLeaf = None
 ) -> Any:
     """Call a function for the leaves of some classes; returns the pytree."""
     tree_map_only(kinds, func, tree, is_leaf=is_leaf)
     return tree
 
 
-def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+def tree_all(pred: Callable[[Any], bool], tree: object, is_leaf: IsLeaf = None) -> bool:
     """Return True if a predicate holds for every leaf."""
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: IsLeaf = None) -> bool:
+def tree_any(pred: Callable[[Any], bool], tree: object, is_leaf: IsLeaf = None) -> bool:
     """Return True if a predicate holds for a leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))

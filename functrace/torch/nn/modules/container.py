@@ -57,7 +57,7 @@ class Sequential(Module):
         for name, module in args[0].items() if named else enumerate(args):
             self.add_module(str(name), module)
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: object) -> str:
         return list(self._modules)[_place(len(self), index)]
 
     def _renumber(self, modules: Iterable[Module]) -> None:
@@ -86,7 +86,7 @@ class Sequential(Module):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def __add__(self, other: Any) -> Sequential:
+    def __add__(self, other: object) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, but "
@@ -94,7 +94,7 @@ class Sequential(Module):
             )
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: object) -> Any:
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, but "
@@ -142,21 +142,21 @@ class Sequential(Module):
         del self[key]
         return found
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: object) -> Any:
         """Call the modules one after the other."""
         for module in self._modules.values():
             input = module(input)
         return input
 
 
-def _check_factor(other: Any) -> None:
+def _check_factor(other: object) -> None:
     if not isinstance(other, int):
         raise TypeError(f"unsupported operand type(s) for *: {Sequential} and {type(other)}")
     if other <= 0:
         raise ValueError(f"Non-positive multiplication factor {other} for {Sequential}")
 
 
-def _no_forward(self: Any, *args: object) -> Any:
+def _no_forward(self: object, *args: object) -> Any:
     raise NotImplementedError(
         f'Module [{type(self).__name__}] is missing the required "forward" function'
     )
@@ -182,7 +182,7 @@ class ModuleList(Module):
         if modules is not None:
             self += modules
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: object) -> str:
         return str(_place(len(self), index))
 
     def __getitem__(self, index: slice | int) -> Any:
@@ -275,7 +275,7 @@ class ModuleDict(Module):
         (ReLU(), True)
     """
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: object = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
@@ -318,7 +318,7 @@ class ModuleDict(Module):
         """Return the modules."""
         return self._modules.values()
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: object) -> None:
         """Add modules, from a mapping or from pairs.
 
         Raises:
@@ -331,7 +331,7 @@ class ModuleDict(Module):
     forward: Callable[..., Any] = _no_forward
 
 
-def _pairs(given: Any, kind: str) -> Iterator[tuple[str, Any]]:
+def _pairs(given: object, kind: str) -> Iterator[tuple[str, Any]]:
     """Yield names and values of a mapping, or of an iterable of pairs."""
     if not isinstance(given, Iterable):
         plural = "ParametersDict" if kind == "ParameterDict" else kind
@@ -355,7 +355,7 @@ def _pairs(given: Any, kind: str) -> Iterator[tuple[str, Any]]:
         yield several[0], several[1]
 
 
-def _as_parameter(value: Any) -> Any:
+def _as_parameter(value: object) -> Any:
     """Return a tensor as a parameter, and anything else as it is."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return Parameter(value)
@@ -383,7 +383,7 @@ class ParameterList(Module):
         if values is not None:
             self += values
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: object) -> str:
         return str(_place(len(self), index))
 
     def __getitem__(self, index: slice | int) -> Any:
@@ -394,7 +394,7 @@ class ParameterList(Module):
             return made
         return getattr(self, self._name_at(index))
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         setattr(self, self._name_at(index), _as_parameter(value))
 
     def __len__(self) -> int:
@@ -409,7 +409,7 @@ class ParameterList(Module):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, value: Any) -> Any:
+    def append(self, value: object) -> Any:
         """Add a value at the end; returns the list."""
         self._size += 1
         self[len(self) - 1] = value
@@ -466,13 +466,13 @@ class ParameterDict(Module):
         (True, ['w'])
     """
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: object = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
 
-    def _key_to_attr(self, key: Any) -> str:
+    def _key_to_attr(self, key: object) -> str:
         if not isinstance(key, str):
             raise TypeError(
                 "Index given to ParameterDict cannot be used as a key as it is not a string (type "
@@ -483,7 +483,7 @@ class ParameterDict(Module):
     def __getitem__(self, key: str) -> Any:
         return getattr(self, self._key_to_attr(key))
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         name = self._key_to_attr(key)
         self._keys[key] = None
         setattr(self, name, _as_parameter(value))
@@ -508,7 +508,7 @@ class ParameterDict(Module):
         """Return another dict with the same values."""
         return ParameterDict(OrderedDict((k, self[k]) for k in self._keys))
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """Return the value of a key, after setting it to a default if there is none."""
         if key not in self:
             self[key] = default
@@ -531,11 +531,11 @@ class ParameterDict(Module):
         self._keys[key] = None
         return key, self.pop(key)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Return the value of a key, or a default."""
         return self[key] if key in self._keys else default
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """Return another dict with keys that share a value."""
         return ParameterDict((k, default) for k in keys)
 
@@ -551,7 +551,7 @@ class ParameterDict(Module):
         """Return the values."""
         return (self[k] for k in self._keys)
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: object) -> None:
         """Add values, from a mapping or from pairs.
 
         Raises:

@@ -44,7 +44,7 @@ class Unflatten(Plain):
     dim: Any
     unflattened_size: Any
 
-    def __init__(self, dim: int | str, unflattened_size: Any) -> None:
+    def __init__(self, dim: int | str, unflattened_size: object) -> None:
         if not isinstance(dim, int):
             raise NotImplementedError(
                 "tensors have no named dimensions here: pass the number of the axis"

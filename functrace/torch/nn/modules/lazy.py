@@ -42,7 +42,7 @@ class LazyModuleMixin:
                 with no_grad():
                     tensor.materialize(given.shape)
 
-    def initialize_parameters(self: Any, *args: object, **kwargs: object) -> None:
+    def initialize_parameters(self: object, *args: object, **kwargs: object) -> None:
         """Give the parameters the shapes that an input needs; defined by a subclass."""
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
@@ -63,7 +63,7 @@ class LazyModuleMixin:
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
 
-    def _replicate_for_data_parallel(self: Any) -> Any:
+    def _replicate_for_data_parallel(self: object) -> Any:
         raise RuntimeError(
             "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy "
             "forward pass to correctly initialize the modules"

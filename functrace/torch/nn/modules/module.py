@@ -72,7 +72,7 @@ _PLAIN = frozenset({"_parameters", "_buffers", "_modules"})
 """The plain dicts among them."""
 
 
-def _no_forward(self: Any, *args: object) -> Any:
+def _no_forward(self: object, *args: object) -> Any:
     """Raise: a module defines what it computes."""
     raise NotImplementedError(
         f'Module [{type(self).__name__}] is missing the required "forward" function'
@@ -135,7 +135,7 @@ class Module(State):
 
     forward: Callable[..., Any] = _no_forward
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run ``forward``, and the hooks."""
         if (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks

@@ -23,7 +23,7 @@ class Plain(Module):
 
     _shown: tuple[str, ...] = ()
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, **arguments: object) -> None:
         super().__init__()
         self.__dict__.update(arguments)
         self.__dict__["_shown"] = tuple(arguments)

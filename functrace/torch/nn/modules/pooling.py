@@ -341,7 +341,7 @@ class _AdaptiveAvgPoolNd(Plain):
 
     output_size: Any
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: object) -> None:
         super().__init__(output_size=output_size)
 
 
@@ -374,7 +374,7 @@ class _AdaptiveMaxPoolNd(Plain):
 
     output_size: Any
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: object, return_indices: bool = False) -> None:
         super().__init__(output_size=output_size)
         self.return_indices = return_indices
 

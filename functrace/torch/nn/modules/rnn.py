@@ -189,7 +189,7 @@ class RNNBase(Module):
         """Return a state, of which LSTM has two, after a function."""
         return function(state)
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(self, hx: object, permutation: Tensor | None) -> Any:
         """Return a state with its batch in another order."""
         if permutation is None:
             return hx
@@ -229,7 +229,12 @@ class RNNBase(Module):
         return output, hidden
 
     def _run(
-        self, input: Tensor, batch_sizes: Tensor | None, batch: int, hx: Any, order: Tensor | None
+        self,
+        input: Tensor,
+        batch_sizes: Tensor | None,
+        batch: int,
+        hx: object,
+        order: Tensor | None,
     ) -> tuple[Tensor, Any]:
         """Check the arguments, and run all layers."""
         hx = self._zeros(batch, input) if hx is None else self.permute_hidden(hx, order)
@@ -430,7 +435,7 @@ class RNNCellBase(Module):
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return run(input, hx, *weights)
 
-    def _next(self, run: Any, input: Tensor, hx: Tensor | None) -> Tensor:
+    def _next(self, run: object, input: Tensor, hx: Tensor | None) -> Tensor:
         """Return the next state of a cell that has one."""
         self._check("input", input)
         if hx is not None:

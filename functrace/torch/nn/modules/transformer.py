@@ -304,7 +304,7 @@ class TransformerEncoder(Module):
         return output if self.norm is None else self.norm(output)
 
 
-def _not_nested(layer: Any) -> str:
+def _not_nested(layer: object) -> str:
     """Return the reason for which PyTorch would not use nested tensors; empty if it might."""
     if not isinstance(layer, TransformerEncoderLayer):
         return "encoder_layer was not TransformerEncoderLayer"

@@ -68,12 +68,12 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Repeat the nearest elements of images."""
 
-    def __init__(self, size: Sizes | None = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: Sizes | None = None, scale_factor: object = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """Interpolate images bilinearly; corners are aligned."""
 
-    def __init__(self, size: Sizes | None = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: Sizes | None = None, scale_factor: object = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -12,13 +12,13 @@ Sizes: TypeAlias = int | Sequence[int]
 """A number for all axes, or one per axis."""
 
 
-def per_axis(value: Any, n: int) -> Any:
+def per_axis(value: object, n: int) -> Any:
     """Return a number for each of several axes; several numbers as a tuple."""
     return tuple(value) if isinstance(value, Iterable) else (value,) * n
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], Any]:
-    def parse(x: Any) -> Any:
+    def parse(x: object) -> Any:
         return per_axis(x, n)
 
     parse.__name__ = name

@@ -12,7 +12,7 @@ from functrace.torch.nn.modules.module import Module
 from functrace.torch.random import get_rng_state, random_numbers_of
 
 
-def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: type[Module], *args: object, **kwargs: object) -> Any:
     """Make a module that draws no random numbers; the values of its parameters are unspecified.
 
     Args:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 
-def convert_conv2d_weight_memory_format(module: Any, memory_format: object) -> Any:
+def convert_conv2d_weight_memory_format(module: object, memory_format: object) -> Any:
     """Return the module."""
     return module
 
 
-def convert_conv3d_weight_memory_format(module: Any, memory_format: object) -> Any:
+def convert_conv3d_weight_memory_format(module: object, memory_format: object) -> Any:
     """Return the module."""
     return module

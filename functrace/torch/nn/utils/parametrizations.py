@@ -138,7 +138,7 @@ def _reflections(matrix: Any) -> Any:
 
 
 def orthogonal(
-    module: Any,
+    module: object,
     name: str = "weight",
     orthogonal_map: str | None = None,
     *,

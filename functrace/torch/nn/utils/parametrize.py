@@ -150,7 +150,7 @@ class ParametrizationList(ModuleList):
             return [self.original]
         return [getattr(self, f"original{k}") for k in range(self.ntensors)]
 
-    def right_inverse(self, value: Any) -> None:
+    def right_inverse(self, value: object) -> None:
         """Set the original tensors to those from which a value is computed.
 
         Args:
@@ -218,7 +218,7 @@ def _no_pickle(self: object) -> None:
     )
 
 
-def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+def _deepcopy(self: object, memo: dict[int, Any]) -> Any:
     if id(self) in memo:
         return memo[id(self)]
     made = memo[id(self)] = self.__new__(type(self))
@@ -325,7 +325,7 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
     )
 
 
-def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
+def is_parametrized(module: object, tensor_name: str | None = None) -> bool:
     """Return True if a module has a parametrization, or one of a given name."""
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
@@ -369,7 +369,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     return module
 
 
-def type_before_parametrizations(module: Any) -> type[Any]:
+def type_before_parametrizations(module: object) -> type[Any]:
     """Return the class of a module before it had parametrizations."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 

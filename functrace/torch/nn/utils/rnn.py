@@ -53,7 +53,7 @@ class PackedSequence(_Packed):
 
     def __new__(
         cls,
-        data: Any,
+        data: object,
         batch_sizes: Tensor | None = None,
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
@@ -67,7 +67,7 @@ class PackedSequence(_Packed):
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[arg-type]
 
-    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def to(self, *args: object, **kwargs: object) -> PackedSequence:
         """Convert the elements."""
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else self._with(data)
@@ -233,7 +233,7 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: Any,
+    sequences: object,
     batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",
