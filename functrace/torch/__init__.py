@@ -10,6 +10,7 @@ Layer: 9.
 import importlib as _importlib
 import typing as _typing
 
+import functrace.torch._loading as _loading  # noqa: F401 (first: it loads most modules)
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
 from functrace.torch import autograd, func, namespace, nn, random, utils

@@ -64,3 +64,8 @@ def __getattr__(name: str) -> _typing.Any:
     from functrace.names import unknown_name
 
     raise unknown_name(__name__, name, __all__)
+
+
+def __dir__() -> list[str]:
+    """The names, and the submodules that are not imported yet."""
+    return sorted({*globals(), "functional", "profiler"})

@@ -5,11 +5,11 @@ Layer: 9.
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any, NoReturn, final
 
 from functrace.torch import errors
@@ -18,7 +18,7 @@ from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.utils._python_dispatch import TorchDispatchMode
 from functrace.torch.utils.recomputation import CheckpointError
 
-_OURS = str(Path(__file__).parents[2])
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @final
