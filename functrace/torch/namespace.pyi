@@ -635,10 +635,10 @@ quint8: dtype
 qint32: dtype
 chalf: dtype
 
-def _adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
+def _adaptive_avg_pool2d(input: Operand, output_size: builtins.object) -> Value:
     """Return `adaptive_avg_pool2d`."""
 
-def _adaptive_avg_pool3d(input: Operand, output_size: Any) -> Value:
+def _adaptive_avg_pool3d(input: Operand, output_size: builtins.object) -> Value:
     """Return `adaptive_avg_pool3d`."""
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
@@ -657,10 +657,10 @@ def _embedding_bag(
 ) -> builtins.tuple[Any, Any, Any, Any]:
     """Return sums, means or maxima of rows; the bag of each position; the sizes of bags; and the positions of maxima."""
 
-def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+def _sample_dirichlet(self: Tensor, generator: builtins.object = None) -> Tensor:
     """Return points of a simplex, of Dirichlet's distribution."""
 
-def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+def _standard_gamma(self: Tensor, generator: builtins.object = None) -> Tensor:
     """Return gamma numbers of scale 1, differentiable in the shape parameter."""
 
 def _standard_gamma_grad(self: Tensor, output: Tensor) -> Tensor:
@@ -687,16 +687,18 @@ def acosh(input: Operand, *, out: Tensor | None = None) -> Value:
 def acosh_(input: Operand) -> Value:
     """`acosh`, in place."""
 
-def adaptive_avg_pool1d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool1d(input: Operand, output_size: builtins.object) -> Value:
     """Return means of spans of the last axis; see `adaptive_avg_pool2d`."""
 
-def adaptive_max_pool1d(input: Operand, output_size: Any) -> Any:
+def adaptive_max_pool1d(input: Operand, output_size: builtins.object) -> Any:
     """Return maxima of spans that cover the last 1 axes, and their positions."""
 
 def add(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input + alpha * other``."""
 
-def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+def addbmm(
+    input: Operand, batch1: Operand, batch2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Value:
     """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
 
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1, out: Any = None) -> Value:
@@ -705,16 +707,22 @@ def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *older: Operand,
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1, out: Any = None) -> Value:
     """Return ``input + value * tensor1 * tensor2``."""
 
-def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+def addmm(
+    input: Operand, mat1: Operand, mat2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Value:
     """Return ``beta * input + alpha * mat1 @ mat2``."""
 
-def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+def addmv(
+    input: Operand, mat: Operand, vec: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Value:
     """Return ``beta * input + alpha * mat @ vec``."""
 
-def addmv_(input: Operand, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1) -> Value:
+def addmv_(input: Operand, mat: Operand, vec: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Value:
     """`addmv`, in place."""
 
-def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+def addr(
+    input: Operand, vec1: Operand, vec2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Value:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
 
 def adjoint(input: Operand) -> Value:
@@ -906,7 +914,9 @@ def avg_pool1d(
 ) -> Value:
     """Return the means of windows along the last axis; see `avg_pool2d`."""
 
-def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Value:
+def baddbmm(
+    input: Operand, batch1: Operand, batch2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Value:
     """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
 
 def bartlett_window(
@@ -934,7 +944,9 @@ def batch_norm(
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each channel; see ``nn.functional``."""
 
-def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any = None, out: Any = None) -> Tensor:
+def bernoulli(
+    input: Tensor, p: builtins.float | None = None, *, generator: builtins.object = None, out: Any = None
+) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
 def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Value:
@@ -952,7 +964,7 @@ def binary_cross_entropy_with_logits(
 def bincount(input: Operand, weights: Operand | None = None, minlength: builtins.int = 0) -> Value:
     """Return how often each number occurs in a vector of non-negative integers, or the sum of its weights."""
 
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: builtins.object = None) -> Tensor:
     """Return numbers of successes."""
 
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -1231,8 +1243,8 @@ def cross(input: Operand, other: Operand, dim: builtins.int | None = None, *, ou
 def ctc_loss(
     log_probs: Operand,
     targets: Operand,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: builtins.object,
+    target_lengths: builtins.object,
     blank: builtins.int = 0,
     reduction: builtins.int = 0,
     zero_infinity: builtins.bool = False,
@@ -1636,7 +1648,7 @@ def group_norm(
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each group of channels of each example."""
 
-def gru(*arguments: Any, **keywords: Any) -> Any:
+def gru(*arguments: builtins.object, **keywords: builtins.object) -> Any:
     """Run GRU layers over sequences."""
 
 def gru_cell(
@@ -2003,7 +2015,7 @@ def logspace(
 def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
-def lstm(*arguments: Any, **keywords: Any) -> Any:
+def lstm(*arguments: builtins.object, **keywords: builtins.object) -> Any:
     """Run LSTM layers over sequences."""
 
 def lstm_cell(
@@ -2153,7 +2165,7 @@ def multinomial(
     num_samples: builtins.int,
     replacement: builtins.bool = False,
     *,
-    generator: Any = None,
+    generator: builtins.object = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Return positions drawn with the weights that the tensor holds."""
@@ -2372,7 +2384,7 @@ def pixel_shuffle(input: Operand, upscale_factor: builtins.int) -> Value:
 def pixel_unshuffle(input: Operand, downscale_factor: builtins.int) -> Value:
     """Return smaller images with r * r channels for each one."""
 
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
+def poisson(input: Tensor, generator: builtins.object = None) -> Tensor:
     """Return Poisson numbers with the rates that the tensor holds."""
 
 def poisson_nll_loss(
@@ -2479,7 +2491,7 @@ def randint(
 
 def randint_like(
     input: Operand,
-    *bounds: Any,
+    *bounds: builtins.object,
     low: builtins.int = 0,
     high: builtins.int | None = None,
     dtype: DtypeLike | None = None,
@@ -2595,7 +2607,7 @@ def rms_norm(
 ) -> Value:
     """Return the input divided by its root mean square over the last dimensions."""
 
-def rnn_relu(*arguments: Any, **keywords: Any) -> Any:
+def rnn_relu(*arguments: builtins.object, **keywords: builtins.object) -> Any:
     """Run recurrent layers over sequences."""
 
 def rnn_relu_cell(
@@ -2603,7 +2615,7 @@ def rnn_relu_cell(
 ) -> Value:
     """Return ``relu(w_ih @ input + b_ih + w_hh @ hx + b_hh)``."""
 
-def rnn_tanh(*arguments: Any, **keywords: Any) -> Any:
+def rnn_tanh(*arguments: builtins.object, **keywords: builtins.object) -> Any:
     """Run recurrent layers over sequences."""
 
 def rnn_tanh_cell(
@@ -3279,10 +3291,10 @@ class Methods:
     def add_(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`add`, in place."""
 
-    def addbmm(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addbmm(self, batch1: Operand, batch2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
 
-    def addbmm_(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addbmm_(self, batch1: Operand, batch2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """`addbmm`, in place."""
 
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1) -> Tensor:
@@ -3297,22 +3309,22 @@ class Methods:
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *older: Operand, value: Any = 1) -> Tensor:
         """`addcmul`, in place."""
 
-    def addmm(self, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addmm(self, mat1: Operand, mat2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """Return ``beta * input + alpha * mat1 @ mat2``."""
 
-    def addmm_(self, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addmm_(self, mat1: Operand, mat2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """`addmm`, in place."""
 
-    def addmv(self, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addmv(self, mat: Operand, vec: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """Return ``beta * input + alpha * mat @ vec``."""
 
-    def addmv_(self, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addmv_(self, mat: Operand, vec: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """`addmv`, in place."""
 
-    def addr(self, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addr(self, vec1: Operand, vec2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """Return ``beta * input + alpha * outer(vec1, vec2)``."""
 
-    def addr_(self, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def addr_(self, vec1: Operand, vec2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """`addr`, in place."""
 
     def adjoint(self) -> Tensor:
@@ -3456,16 +3468,16 @@ class Methods:
     ) -> None:
         """Add the gradient of this tensor to the ``.grad`` of leaves; see `functrace.torch.autograd.backward`."""
 
-    def baddbmm(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def baddbmm(self, batch1: Operand, batch2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
 
-    def baddbmm_(self, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    def baddbmm_(self, batch1: Operand, batch2: Operand, *older: Operand, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """`baddbmm`, in place."""
 
-    def bernoulli(self, p: builtins.float | None = None, *, generator: Any = None) -> Tensor:
+    def bernoulli(self, p: builtins.float | None = None, *, generator: builtins.object = None) -> Tensor:
         """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
 
-    def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    def bernoulli_(self, p: builtins.object = 0.5, *, generator: builtins.object = None) -> Tensor:
         """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
 
     def bfloat16(self, memory_format: Any = None) -> Tensor:
@@ -3522,7 +3534,9 @@ class Methods:
     def byte(self, memory_format: Any = None) -> Tensor:
         """Return the tensor as torch.uint8."""
 
-    def cauchy_(self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+    def cauchy_(
+        self, median: builtins.float = 0.0, sigma: builtins.float = 1.0, *, generator: builtins.object = None
+    ) -> Tensor:
         """Overwrite with numbers of Cauchy's distribution."""
 
     def cdouble(self, memory_format: Any = None) -> Tensor:
@@ -3777,7 +3791,7 @@ class Methods:
     def expm1_(self) -> Tensor:
         """`expm1`, in place."""
 
-    def exponential_(self, lambd: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+    def exponential_(self, lambd: builtins.float = 1.0, *, generator: builtins.object = None) -> Tensor:
         """Overwrite with exponentially distributed numbers."""
 
     def fill_(self, value: Operand) -> Tensor:
@@ -3861,7 +3875,7 @@ class Methods:
     def ge_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
 
-    def geometric_(self, p: builtins.float, *, generator: Any = None) -> Tensor:
+    def geometric_(self, p: builtins.float, *, generator: builtins.object = None) -> Tensor:
         """Overwrite with numbers of trials up to the first success."""
 
     def geqrf(self) -> Any:
@@ -4210,7 +4224,9 @@ class Methods:
     def log_(self) -> Tensor:
         """`log`, in place."""
 
-    def log_normal_(self, mean: builtins.float = 1.0, std: builtins.float = 2.0, *, generator: Any = None) -> Tensor:
+    def log_normal_(
+        self, mean: builtins.float = 1.0, std: builtins.float = 2.0, *, generator: builtins.object = None
+    ) -> Tensor:
         """Overwrite with exponentials of normal numbers."""
 
     def log_softmax(self, dim: builtins.int, dtype: DtypeLike | None = None) -> Tensor:
@@ -4366,7 +4382,7 @@ class Methods:
         num_samples: builtins.int,
         replacement: builtins.bool = False,
         *,
-        generator: Any = None,
+        generator: builtins.object = None,
         out: Tensor | None = None,
     ) -> Tensor:
         """Return positions drawn with the weights that the tensor holds."""
@@ -4542,7 +4558,7 @@ class Methods:
     ) -> Tensor:
         """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
-    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: builtins.object = None) -> Tensor:
         """Overwrite with normal numbers."""
 
     def not_equal(self, other: Operand) -> Tensor:
@@ -4622,7 +4638,9 @@ class Methods:
     def rad2deg_(self) -> Tensor:
         """`rad2deg`, in place."""
 
-    def random_(self, *bounds: builtins.int | None, generator: Any = None, **named: builtins.int | None) -> Tensor:
+    def random_(
+        self, *bounds: builtins.int | None, generator: builtins.object = None, **named: builtins.int | None
+    ) -> Tensor:
         """Overwrite with integers: below a bound, ``random_(to)``, or between two, ``random_(from, to)``; ``random_(from, None)`` goes up to the greatest that the dtype holds."""
 
     def ravel(self) -> Tensor:
@@ -5008,7 +5026,12 @@ class Methods:
         """Return a view of all windows of a dimension, as a new last dimension."""
 
     def uniform_(
-        self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None, **named: builtins.float
+        self,
+        from_: builtins.float = 0.0,
+        to: builtins.float = 1.0,
+        *,
+        generator: builtins.object = None,
+        **named: builtins.float,
     ) -> Tensor:
         """Overwrite with numbers uniform in ``[from, to)``."""
 

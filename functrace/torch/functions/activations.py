@@ -759,7 +759,10 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warn("`eps` parameter is deprecated and has no effect.")
-    noise = f.neg(f.log(factories.empty_like(logits).exponential_()))
+    drawn = factories.empty_like(logits).exponential_()
+    dtype = f.dtype_of(drawn)
+    wide = f.to(drawn, np.dtype(np.float64)) if dtype == np.float32 else drawn
+    noise = f.neg(f.to(f.log(wide), dtype))  # rounded once: NumPy's logarithm of float32 is not
     soft = reductions.softmax(f.div(f.add(logits, noise), tau), dim)
     if not hard:
         return soft

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,28 @@ import numpy as np
 from functrace.errors import FunctraceError
 from functrace.executor.parallel.matmul import divided
 from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import is_linear
 from functrace.numpy.functions.products import explicit_subscripts
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import einsum as core_einsum
 from functrace.ops.contraction import matmul as core_matmul
+from functrace.ops.contraction import matmul_p, swap_last
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.passes.matmul_selection import THREADED
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, check_broadcast
 from functrace.torch.dispatch.rows import FunctionTable, Run
+from functrace.torch.errors.warnings import warn_once
 from functrace.torch.functions import picking, reductions, shaping
 from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of, tensors_only, to
 from functrace.torch.functions.elementwise import mul as multiply
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.orders import laid_by, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, count_write
+from functrace.torch.tensors.views import write
+from functrace.tracing import bind
 
 ROWS = FunctionTable()
 
@@ -56,7 +63,40 @@ def product(x: Any, y: Any) -> Any:
     return core_matmul(x, y)
 
 
+def _turned_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    (x, y), (a, b) = primals, tangents
+    found = [
+        None if a is None else turned_product(a, y),
+        None if b is None else turned_product(x, b),
+    ]
+    return ew.plus(*found)
+
+
+def _turned_transpose(ct: Any, x: Any, y: Any) -> Any:
+    if is_linear(x):
+        return core_matmul(ct, swap_last(y)), None
+    return None, swap_last(core_matmul(swap_last(ct), x))
+
+
+turned_product_p = replace(
+    matmul_p, name="turned_product", jvp=_turned_jvp, transpose=_turned_transpose
+)
+"""The product of two matrices of which the second one is a transpose, such as ``weight.T``: so is
+its gradient, as in PyTorch, and the weight's is in C order without a copy."""
+
+
+def turned_product(x: Any, y: Any) -> Any:
+    """Return ``x @ y``; see `turned_product_p`."""
+    return bind(turned_product_p, (x, y))
+
+
+def _is_turned(x: Operand) -> bool:
+    array = x._array if isinstance(x, Tensor) else x
+    return type(array) is np.ndarray and array.flags.f_contiguous and not array.flags.c_contiguous
+
+
 MM = Op("MmBackward0", product, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2")))
+MM_TURNED = replace(MM, derived=turned_product)
 BMM = Op("BmmBackward0", product, (("mat2", 1), ("self", 0)))
 MV = Op("MvBackward0", product, (("self", 0), ("vec", 1)))
 DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
@@ -68,6 +108,7 @@ ADDMM = Op(
         {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params)
     ),
 )
+ADDMM_TURNED = replace(ADDMM, derived=lambda bias, x, y: ew.add(bias, turned_product(x, y)))
 
 
 _KERNELS = {"mm": "addmm_impl_cpu_", "bmm": "baddbmm_cpu", "mv": "addmv_impl_cpu", "dot": "dot"}
@@ -95,7 +136,7 @@ def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[A
             )
         if dtype_of(input) == np.bool_:
             raise NotImplementedError(errors.no_kernel(_KERNELS[name]).format("Bool"))
-        return apply(op, (input, other))
+        return apply(MM_TURNED if op is MM and _is_turned(other) else op, (input, other))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -289,13 +330,49 @@ def _check_sum(name: str, input: Operand, first: Operand, second: Operand) -> No
         raise NotImplementedError(errors.no_kernel(name).format("Bool"))
 
 
+def _older(run: Run, name: str, names: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the tensors and factors of an older form: factors are before what they multiply.
+
+    Raises:
+        TypeError: if the arguments are not in this form.
+    """
+    tensors = [x for x in given if type(number_of(x)) not in NUMBERS]
+    factors = [number_of(x) for x in given if type(number_of(x)) in NUMBERS]
+    places = [k for k, x in enumerate(given) if type(number_of(x)) in NUMBERS]
+    if len(tensors) != 3 or places not in ([0], [1], [0, 2], [1, 2]):
+        raise TypeError(f"{name}() takes 3 positional arguments but {len(given)} were given")
+    called = f"{name}_" if run is write else name
+    first, second = (f"Tensor {x}" for x in names.split())
+    words = ["Tensor input", first, second]
+    for k, factor in zip(places, ("beta", "alpha"), strict=False):
+        words.insert(k, f"Number {factor}")
+    kept, new = ["Tensor input", first, second], "*, Number beta = 1, Number alpha = 1"
+    if places[0] == 1:  # a method
+        words, kept = words[1:], kept[1:]
+    else:
+        words, new = [*words, "*, Tensor out = None"], f"{new}, Tensor out = None"
+    warn_once(
+        f"This overload of {called} is deprecated:\n\t{called}({', '.join(words)})\nConsider using "
+        f"one of the following signatures instead:\n\t{called}({', '.join([*kept, new])})"
+    )
+    return (*tensors, *factors, *(1,) * (2 - len(factors)))
+
+
 @ROWS.family("function method in_place", out=True)
 def addmm(run: Run) -> Callable[..., Value]:
     """Return ``beta * input + alpha * mat1 @ mat2``."""
 
     def function(
-        input: Operand, mat1: Operand, mat2: Operand, *, beta: Any = 1, alpha: Any = 1
+        input: Operand,
+        mat1: Operand,
+        mat2: Operand,
+        *older: Operand,
+        beta: Any = 1,
+        alpha: Any = 1,
     ) -> Value:
+        if older:
+            given = (input, mat1, mat2, *older)
+            input, mat1, mat2, beta, alpha = _older(run, "addmm", "mat1 mat2", given)
         a, b = shape_of(mat1), shape_of(mat2)
         if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
             raise RuntimeError(errors.product_shapes("addmm", a, b))
@@ -304,7 +381,7 @@ def addmm(run: Run) -> Callable[..., Value]:
             shaping.expand(input, wanted)
         _check_sum(_KERNELS["mm"], input, mat1, mat2)
         if type(beta) is int and type(alpha) is int and beta == 1 and alpha == 1:
-            return run(ADDMM, (input, mat1, mat2))
+            return run(ADDMM_TURNED if _is_turned(mat2) else ADDMM, (input, mat1, mat2))
         return run(ADDMM_SCALED, (input, mat1, mat2), (beta, alpha))
 
     return function
@@ -361,8 +438,16 @@ def baddbmm(run: Run) -> Callable[..., Value]:
     """Return ``beta * input + alpha * batch1 @ batch2`` for stacks of matrices."""
 
     def function(
-        input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1
+        input: Operand,
+        batch1: Operand,
+        batch2: Operand,
+        *older: Operand,
+        beta: Any = 1,
+        alpha: Any = 1,
     ) -> Value:
+        if older:
+            given = (input, batch1, batch2, *older)
+            input, batch1, batch2, beta, alpha = _older(run, "baddbmm", "batch1 batch2", given)
         wanted = _check_batches("baddbmm", batch1, batch2)
         if shape_of(input) != wanted:
             shaping.expand(input, wanted)
@@ -377,8 +462,16 @@ def addbmm(run: Run) -> Callable[..., Value]:
     """Return ``beta * input + alpha * sum(batch1 @ batch2)``, the sum over stacks of matrices."""
 
     def function(
-        input: Operand, batch1: Operand, batch2: Operand, *, beta: Any = 1, alpha: Any = 1
+        input: Operand,
+        batch1: Operand,
+        batch2: Operand,
+        *older: Operand,
+        beta: Any = 1,
+        alpha: Any = 1,
     ) -> Value:
+        if older:
+            given = (input, batch1, batch2, *older)
+            input, batch1, batch2, beta, alpha = _older(run, "addbmm", "batch1 batch2", given)
         wanted = _check_batches("addbmm", batch1, batch2)[1:]
         if shape_of(input) != wanted:
             shaping.expand(input, wanted)
@@ -405,8 +498,16 @@ def addmv(run: Run) -> Callable[..., Value]:
     """Return ``beta * input + alpha * mat @ vec``."""
 
     def function(
-        input: Operand, mat: Operand, vec: Operand, *, beta: Any = 1, alpha: Any = 1
+        input: Operand,
+        mat: Operand,
+        vec: Operand,
+        *older: Operand,
+        beta: Any = 1,
+        alpha: Any = 1,
     ) -> Value:
+        if older:
+            given = (input, mat, vec, *older)
+            input, mat, vec, beta, alpha = _older(run, "addmv", "mat vec", given)
         a, b, own = shape_of(mat), shape_of(vec), shape_of(input)
         if len(a) != 2 or len(b) != 1 or len(own) > 1:
             raise RuntimeError(
@@ -428,8 +529,16 @@ def addr(run: Run) -> Callable[..., Value]:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
 
     def function(
-        input: Operand, vec1: Operand, vec2: Operand, *, beta: Any = 1, alpha: Any = 1
+        input: Operand,
+        vec1: Operand,
+        vec2: Operand,
+        *older: Operand,
+        beta: Any = 1,
+        alpha: Any = 1,
     ) -> Value:
+        if older:
+            given = (input, vec1, vec2, *older)
+            input, vec1, vec2, beta, alpha = _older(run, "addr", "vec1 vec2", given)
         for name, x in (("vec1", vec1), ("vec2", vec2)):
             if len(shape_of(x)) != 1:
                 raise RuntimeError(

@@ -483,12 +483,12 @@ class Tensor(Methods):
         return int(self._number("int64"))
 
     def __float__(self) -> float:
-        if self.requires_grad:
+        if self.requires_grad and MODES.recording:
             warn_once(errors.SCALAR_OF_REQUIRES_GRAD)
         return float(self._number("float64"))
 
     def __complex__(self) -> complex:
-        if self.requires_grad:
+        if self.requires_grad and MODES.recording:
             warn_once(errors.SCALAR_OF_REQUIRES_GRAD)
         if self._array.size != 1:
             raise ValueError(errors.ONE_ELEMENT)
