@@ -190,6 +190,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[device | None, dtype | None, b
     """
     from functrace.torch.namespace import empty
 
+    form = kwargs.pop("memory_format", None)
     empty(0).to(*args, **kwargs)  # refuses what no tensor accepts
     place, kind = kwargs.get("device"), kwargs.get("dtype")
     flags: list[Any] = []
@@ -204,7 +205,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[device | None, dtype | None, b
             place = given
     is_free = flags[0] if flags else bool(kwargs.get("non_blocking", False))
     place = device(place) if place is not None else None
-    return place, kind, is_free, kwargs.get("memory_format")
+    return place, kind, is_free, form
 
 
 def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Any, Any]:

@@ -171,11 +171,11 @@ def tensor_of_dtype(
 
 def parameter(data: Part, requires_grad: Part, _hooks: Part = None, state: Part = None) -> Tensor:
     """Make a parameter of a tensor."""
-    from functrace.torch.nn.parameter import Parameter
+    from functrace.torch import nn  # (PyTorch's own, if `originals.use` has replaced it)
 
     if not isinstance(data, Tensor):
         raise UnpicklingError("a parameter of the file has no tensor")
-    made = Parameter(data, bool(requires_grad) and data._array.dtype.kind in "fc")
+    made = nn.Parameter(data, bool(requires_grad) and data._array.dtype.kind in "fc")
     made._home = data._home
     return _with_state(made, state)
 

@@ -351,7 +351,7 @@ def _of_tensor(writer: Writer, tensor: Tensor) -> Pickled:
     Raises:
         UnsupportedFunctionError: for a traced value, and for other subclasses than parameters.
     """
-    from functrace.torch.nn.parameter import Parameter
+    from functrace.torch import nn  # (PyTorch's own, if `originals.use` has replaced it)
 
     if isinstance(tensor._array, Tracer):
         raise UnsupportedFunctionError(
@@ -359,7 +359,7 @@ def _of_tensor(writer: Writer, tensor: Tensor) -> Pickled:
             fix="save it outside of the transform",
         )
     state = {k: v for k, v in vars(tensor).items() if k in _ATTRIBUTES or not k.startswith("_")}
-    if type(tensor) is Parameter:
+    if type(tensor) is nn.Parameter:
         data = _memory_form(writer, tensor, False)
         hooks: OrderedDict[Any, Any] = OrderedDict()
         name = "torch._utils _rebuild_parameter"

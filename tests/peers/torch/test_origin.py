@@ -37,7 +37,7 @@ KNOWN: Mapping[str, tuple[int, str]] = {
 }
 """By script: how many lines differ, and why."""
 SCRIPTS = [script for script in scripts() if not script.stem.startswith("nn_")]
-"""Those of autograd; scripts of ``torch.nn`` run on all of its files, in test_originals.py."""
+"""Scripts of autograd; those of ``torch.nn`` run on all of its files, in test_originals.py."""
 
 
 @functools.cache
