@@ -27,7 +27,7 @@ _ARRAYS: tuple[type[Any], ...] = (Tracer, np.ndarray)
 _MAKE = "make one of a seed, key = functrace.random.key(0), and pass it first"
 
 
-def one_key(key: Any, name: str) -> Any:
+def one_key(key: object, name: str) -> Any:
     """Check and return one key.
 
     Args:

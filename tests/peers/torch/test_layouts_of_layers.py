@@ -41,7 +41,7 @@ CASES = [(layer, shape) for layer, shapes in LAYERS.items() for shape in shapes]
 
 
 def made(library: ModuleType, layer: str, array: Any, order: Any) -> dict[str, Any]:
-    """Return a layer's result on an array whose axes lie in memory in a certain order."""
+    """Return a layer's result on an array whose axes are laid out in a certain order."""
     library.manual_seed(1)
     module = eval(f"nn.{layer}", {"nn": library.nn}).double()
     x = library.from_numpy(np.ascontiguousarray(array.transpose(order)))

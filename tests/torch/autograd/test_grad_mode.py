@@ -64,7 +64,7 @@ def test_functions_and_backward_passes_run_in_inference_mode() -> None:
     ids=["no_grad", "enable_grad", "off", "on"],
 )
 def test_a_mode_may_be_left_without_being_entered(make: Any, after: bool) -> None:
-    """What PyTorch 2.13.0 leaves behind."""
+    """Recorded: the modes that PyTorch 2.13.0 leaves behind."""
     try:
         make().__exit__(None, None, None)
         assert torch.is_grad_enabled() is after

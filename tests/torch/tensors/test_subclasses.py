@@ -1,6 +1,6 @@
 """Subclasses of `Tensor`: results have their class, and ``__torch_function__`` gets every call.
 
-Known answers are those of PyTorch 2.13.0.
+The expected results are those of PyTorch 2.13.0.
 """
 
 from __future__ import annotations

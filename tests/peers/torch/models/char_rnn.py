@@ -1,4 +1,4 @@
-"""A character GRU, trained on a sentence, and its samples."""
+"""A character GRU, trained on a line of text, and its samples."""
 
 import torch
 from torch import nn
