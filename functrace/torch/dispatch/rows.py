@@ -123,28 +123,25 @@ class FunctionSpec:
     method: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        for form in self.forms:
-            if form not in PLACES:
-                raise ValueError(
-                    f"{self.name}: there is no form {form!r}; there are {', '.join(PLACES)}"
-                )
-        wants = any(form.endswith("in_place") for form in self.forms) or any(
-            kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators
-        )
-        if wants and self.in_place is None:
+        if not PLACES.keys() >= set(self.forms):
+            unknown = next(form for form in self.forms if form not in PLACES)
+            raise ValueError(
+                f"{self.name}: there is no form {unknown!r}; there are {', '.join(PLACES)}"
+            )
+        if self.in_place is None and (
+            any(form.endswith("in_place") for form in self.forms)
+            or any(kind[:1] == "i" and kind[1:] in self.operators for kind in self.operators)
+        ):
             raise ValueError(
                 f"{self.name}: it has no in-place form: declare it with FunctionTable.op or FunctionTable.family"
             )
 
     def entries(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the place, the name and the object of every form."""
-        function = (
-            taking_out(self.name, self.function)
-            if self.out and not _WITH_OUT.isdisjoint(self.forms)
-            else self.function
-        )
-        function = with_other_names(function)
-        method = with_other_names(self.method) if self.method else with_other_names(self.function)
+        function = self.function
+        if not _WITH_OUT.isdisjoint(self.forms):
+            function = with_other_names(taking_out(self.name, function) if self.out else function)
+        method = with_other_names(self.method or self.function) if "method" in self.forms else None
         for form in self.forms:
             for name in (self.name, *self.aliases):
                 if form in _WITH_OUT:

@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, final
 
+_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
 
 @final
 class LateSignature(inspect.Signature):
     """A signature that is made at its first use.
 
     Args:
-        names: names of the parameters.
+        names: names of the parameters, in any order.
         make: makes the signature.
 
     Example:
@@ -64,14 +66,14 @@ class LateSignature(inspect.Signature):
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of a function's parameters, as its signature has them.
+    """Return the names of all parameters of a function's signature, in any order.
 
     Raises:
         TypeError, ValueError: for an object without a signature.
     """
     found: Any = function
     while isinstance(found, FunctionType):
-        attributes = vars(found)
+        attributes = found.__dict__
         if "__signature__" in attributes:
             signature = attributes["__signature__"]
             return (
@@ -82,8 +84,9 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         if "__wrapped__" not in attributes:
             code = found.__code__
             count = code.co_argcount + code.co_kwonlyargcount
-            count += bool(code.co_flags & inspect.CO_VARARGS)
-            count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+            if code.co_flags & _FLAGS:
+                count += bool(code.co_flags & inspect.CO_VARARGS)
+                count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
             return code.co_varnames[:count]
         found = attributes["__wrapped__"]
     return tuple(inspect.signature(found).parameters)
