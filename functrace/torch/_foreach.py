@@ -64,7 +64,10 @@ def _made(name: str, is_written: bool) -> Callable[..., Any]:
         if isinstance(values, Tensor):
             values = values.tolist()
         columns = [_each(x, count) for x in (self, *others)]
-        if any(len(column) != count for column in columns):
+        wrong = next((column for column in columns if len(column) != count), None)
+        if wrong is not None:
+            if not isinstance(wrong[0], Tensor):
+                raise RuntimeError("Tensor list must have same number of elements as scalar list.")
             raise RuntimeError(
                 "Tensor lists must have the same number of tensors, got "
                 + " and ".join(str(len(column)) for column in columns)

@@ -11,6 +11,11 @@ MODULES = (
 )  # fmt: skip
 """Submodules."""
 
+_OF_LISTS = (
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 "
+    "neg reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc add sub mul div pow "
+    "clamp_min clamp_max maximum minimum lerp addcmul addcdiv"
+)
 NAMES = {
     name: module
     for module, names in {
@@ -36,22 +41,13 @@ NAMES = {
         "storage": ("TypedStorage", "UntypedStorage", "is_storage"),
         "types": ("SymBool", "SymFloat", "SymInt"),
         "_C._python": (
-            "Event", "Stream", "_check_value", "_check_with", "_disable_dynamo", "_has_compatible_shallow_copy_type",
+            "Event", "Stream", "_check_value", "_check_with", "_disable_dynamo",
+            "_has_compatible_shallow_copy_type",
             "_is_all_true", "_use_cudnn_rnn_flatten_weight", "_weight_norm", "sym_int",
         ),
         "_foreach": (
-            "_foreach_abs", "_foreach_abs_", "_foreach_add", "_foreach_add_", "_foreach_addcdiv",
-            "_foreach_addcdiv_", "_foreach_addcmul", "_foreach_addcmul_", "_foreach_clamp_max",
-            "_foreach_clamp_max_", "_foreach_clamp_min", "_foreach_clamp_min_", "_foreach_clone",
-            "_foreach_copy_", "_foreach_div", "_foreach_div_", "_foreach_exp", "_foreach_exp_",
-            "_foreach_lerp", "_foreach_lerp_", "_foreach_log", "_foreach_max", "_foreach_maximum",
-            "_foreach_maximum_", "_foreach_minimum", "_foreach_minimum_", "_foreach_mul",
-            "_foreach_mul_", "_foreach_neg", "_foreach_neg_", "_foreach_norm", "_foreach_pow",
-            "_foreach_pow_", "_foreach_reciprocal", "_foreach_reciprocal_", "_foreach_round",
-            "_foreach_round_", "_foreach_rsqrt", "_foreach_rsqrt_", "_foreach_sigmoid",
-            "_foreach_sigmoid_", "_foreach_sign", "_foreach_sign_", "_foreach_sqrt",
-            "_foreach_sqrt_", "_foreach_sub", "_foreach_sub_", "_foreach_tanh", "_foreach_tanh_",
-            "_foreach_trunc", "_foreach_zero_",
+            "_foreach_clone", "_foreach_copy_", "_foreach_max", "_foreach_norm", "_foreach_zero_",
+            *[f"_foreach_{name}{end}" for name in _OF_LISTS.split() for end in ("", "_")],
         ),
     }.items()
     for name in names
