@@ -67,7 +67,9 @@ _FILES = {
     "SparseAdam": "sparse_adam",
 }
 """The file of each class."""
-_SUBMODULES = ("lr_scheduler", "swa_utils", *_FILES.values())
+_SUBMODULES = (
+    "arithmetic", "errors", "lr_scheduler", "stepping", "swa_utils", *_FILES.values(),
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
