@@ -178,7 +178,7 @@ class BufferTracker:
             root in self._owned
             and self._sharing[root] == 1
             and bool(program.avals[i].shape)
-            and program.avals[root].size == program.avals[i].size
+            and _are_as_large(program.avals[root], program.avals[i])
             and self._shown[i] == 1
             and i not in self._read_only
         )
@@ -237,6 +237,13 @@ def _is_complex_number(aval: ShapeDtype) -> bool:
     place.
     """
     return aval.dtype.kind == "c" and all(type(n) is int and n == 1 for n in aval.shape)
+
+
+def _are_as_large(x: ShapeDtype, y: ShapeDtype) -> bool:
+    """Return True if two arrays have as many elements; a symbolic size, moved to another axis, needs
+    no value.
+    """
+    return sorted(map(id, x.shape)) == sorted(map(id, y.shape)) or x.size == y.size
 
 
 def _is_row(shape: tuple[int, ...]) -> bool:

@@ -59,13 +59,25 @@ _HELD = (lambda tensor: sys.getrefcount(tensor._array))(wrap(np.empty(0)))
 """Reference count of a tensor's array if only the tensor refers to it."""
 
 
+_HELD_BASE = (lambda array: sys.getrefcount(array.base))(np.empty((1, 1)).T)
+"""Reference count of an array if only one view of it refers to it."""
+
+
 def holds_alone(tensor: Tensor) -> bool:
-    """Return True if a tensor is the only owner of a contiguous, writable array."""
+    """Return True if a tensor is the only owner of a contiguous, writable array, or of the only
+    view of one, such as the transpose of a transpose.
+    """
     array = tensor._array
     if sys.getrefcount(array) != _HELD + 1 or type(array) is not np.ndarray:
         return False
     flags = array.flags
-    return flags.owndata and flags.c_contiguous and flags.writeable
+    if not (flags.c_contiguous and flags.writeable):
+        return False
+    if flags.owndata:
+        return True
+    if type(array.base) is not np.ndarray or sys.getrefcount(array.base) != _HELD_BASE:
+        return False
+    return array.base.flags.owndata and array.base.nbytes == array.nbytes
 
 
 def added(before: Tensor, gradient: Tensor) -> Tensor | None:
