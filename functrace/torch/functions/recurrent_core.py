@@ -377,15 +377,15 @@ def _lstm_pull(
     previous, cells = (
         _before(first, every, reverse, sizes, rows=False) for first, every in ((h0, hs), (c0, cs))
     )
-    grads = (np.empty if sizes is None else np.zeros)(acts.shape, acts.dtype)
     bent = np.tanh(cs)
-    # The slopes of all gates: sigmoid' = s - s ** 2, tanh' = 1 - t ** 2.
-    slopes = np.square(acts)
-    np.subtract(acts[:, : 3 * size], slopes[:, : 3 * size], out=slopes[:, : 3 * size])
-    np.subtract(1, slopes[:, 3 * size :], out=slopes[:, 3 * size :])
+    # The slopes of all gates: sigmoid' = s - s ** 2, tanh' = 1 - t ** 2. The gradients replace
+    # them: fewer arrays, whose memory the system would have to provide at every call.
+    grads = np.square(acts)
+    np.subtract(acts[:, : 3 * size], grads[:, : 3 * size], out=grads[:, : 3 * size])
+    np.subtract(1, grads[:, 3 * size :], out=grads[:, 3 * size :])
     out, put, keep, new = (acts[:, k * size : (k + 1) * size] for k in range(4))
     for k, factor in enumerate((bent, new, cells, put)):
-        slopes[:, k * size : (k + 1) * size] *= factor
+        grads[:, k * size : (k + 1) * size] *= factor
     np.square(bent, out=bent)
     np.subtract(1, bent, out=bent)
     through = np.multiply(bent, out, out=bent)
@@ -395,20 +395,20 @@ def _lstm_pull(
     part = np.empty_like(dh)
     for t in _order(steps, not reverse):
         n = examples if sizes is None else sizes[t]
-        g, s, d, e = grads[t], slopes[t], dh, dc
+        g, d, e = grads[t], dh, dc
         p, step, kept = part, through[t], keep[t]
-        if n < examples:
-            g, s, d, e, p, step, kept = (z[:, :n] for z in (g, s, d, e, p, step, kept))
+        if n < examples:  # (the other slopes are 0)
+            g, d, e, p, step, kept = (z[:, :n] for z in (g, d, e, p, step, kept))
         np.add(d, arriving[t, :, :n], out=d)
         np.multiply(d, step, out=p)
         np.add(e, p, out=e)
-        np.multiply(s[:size], d, out=g[:size])
-        three = s[size:].reshape(3, size, n) if n == examples else None
-        if three is None:
+        first, others = g[:size], g[size:].reshape(3, size, n) if n == examples else None
+        np.multiply(first, d, out=first)
+        if others is None:
             for k in (1, 2, 3):
-                np.multiply(s[k * size : (k + 1) * size], e, out=g[k * size : (k + 1) * size])
+                g[k * size : (k + 1) * size] *= e
         else:
-            np.multiply(three, e, out=g[size:].reshape(3, size, n))
+            np.multiply(others, e, out=others)
         np.multiply(e, kept, out=e)
         if n == examples:
             np.matmul(rows, g, out=d)
@@ -417,7 +417,8 @@ def _lstm_pull(
     inputs = _turned(w_ih, size)
     d_x = np.matmul(grads.transpose(0, 2, 1), inputs)
     d_ih, d_hh = _summed(grads, x), _summed(grads, previous.transpose(0, 2, 1))
-    d_b = _turned_back(grads.sum((0, 2)), size) if b.size else np.zeros_like(b)
+    # (Over the steps first: three times as fast as over both axes at once.)
+    d_b = _turned_back(grads.sum(0).sum(1), size) if b.size else np.zeros_like(b)
     return (
         d_x, _columns(dh), _columns(dc), _turned_back(d_ih, size), _turned_back(d_hh, size), d_b,
     )  # fmt: skip
