@@ -5,8 +5,8 @@ Layer: 9.
 
 MODULES = (
     "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions",
-    "hub", "jit", "mps", "mtia", "multiprocessing", "originals", "overrides", "profiler", "serialization",
-    "storage", "testing", "torch_version", "types", "version", "xpu", "_dynamo",
+    "hub", "jit", "mps", "mtia", "multiprocessing", "originals", "overrides", "profiler",
+    "serialization", "storage", "testing", "torch_version", "types", "version", "xpu", "_dynamo",
     "library", "__future__", "_jit_internal", "_utils", "_VF",
 )  # fmt: skip
 """Submodules."""
