@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ir.aval import ShapeDtype
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import gather as core_gather
 from functrace.ops.reductions import reduce_sum
@@ -94,6 +95,8 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Valu
         weight: shape (m, n).
         bias: shape (m,).
     """
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        f.tensors_only("linear", input=input, weight=weight)
     if bias is None:
         return products.matmul(input, shaping.t(weight))
     shape = f.shape_of(input)
@@ -482,6 +485,24 @@ def _op_of_pairs(
     )
 
 
+def _apply_in(dtype: np.dtype[Any], op: Op, operands: tuple[Any, ...], how: int, *rest: Any) -> Any:
+    """Apply the op of a loss whose values have a certain dtype, before they are reduced.
+
+    Raises:
+        RuntimeError: if the operands' common dtype is of a higher kind.
+    """
+    kinds = [f.dtype_of(x) for x in operands]
+    if all(kind == dtype for kind in kinds):
+        return apply(op, operands, (how, *rest))
+    common = arithmetic.dtype([ShapeDtype((1,), kind) for kind in kinds])
+    if _RANKS[common.kind] > _RANKS[dtype.kind]:
+        raise RuntimeError(errors.result_cast(DTYPES[common].printed, DTYPES[dtype].printed))
+    return reduced(f.to(apply(op, operands, (0, *rest)), dtype), how)
+
+
+_RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
 def _gradient_op(name: str, *names: str) -> Op:
     """Return the op of a loss's gradient, which depends on input and target."""
     saves = [(x, k) for k, x in enumerate(("grad_output", "self", "target", *names))]
@@ -628,7 +649,7 @@ def plain_huber_loss(
     """Return the Huber loss; see ``nn.functional.huber_loss``."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    return apply(HUBER, (input, target), (reduction, delta))
+    return _apply_in(f.dtype_of(input), HUBER, (input, target), reduction, delta)
 
 
 @ROWS.function("nn.functional", name="soft_margin_loss")
@@ -650,7 +671,7 @@ def plain_soft_margin_loss(input: Operand, target: Operand, reduction: int = 0) 
     f.tensors_only("soft_margin_loss", input=input, target=target)
     if MODES.recording and isinstance(target, Tensor) and target.requires_grad:
         raise RuntimeError(errors.not_differentiable("soft_margin_loss", "target"))
-    return apply(SOFT_MARGIN, (input, target), (reduction,))
+    return _apply_in(f.dtype_of(input), SOFT_MARGIN, (input, target), reduction)
 
 
 # -- probabilities ---------------------------------------------------------------------------------
@@ -816,6 +837,14 @@ def plain_binary_cross_entropy_with_logits(
     if f.dtype_of(target).kind in "bui" and f.dtype_of(input).kind == "f":
         names = [DTYPES[f.dtype_of(x)].printed for x in (input, target)]
         raise RuntimeError(errors.result_cast(*names))
+    if f.dtype_of(input).kind != "f":
+        name = DTYPES[f.dtype_of(input)].printed
+        raise NotImplementedError(errors.no_kernel("log_sigmoid_cpu").format(name))
+    if f.dtype_of(input) != f.dtype_of(target) and f.dtype_of(target).kind == "f":
+        operands = (input, target) if pos_weight is None else (input, target, pos_weight)
+        losses = apply(_LOGITS[False, pos_weight is not None], operands, (False, 0))
+        losses = f.to(losses, f.dtype_of(target))
+        return reduced(losses if weight is None else f.mul(losses, weight), reduction)
     operands = [x for x in (input, target, weight, pos_weight) if x is not None]
     op = _LOGITS[weight is not None, pos_weight is not None]
     return apply(op, tuple(operands), (weight is not None, reduction))
@@ -863,6 +892,11 @@ def plain_kl_div(
 ) -> Value:
     """Return terms of the Kullback-Leibler divergence; see ``nn.functional.kl_div``."""
     f.tensors_only("kl_div", input=input, target=target)
+    kinds = f.dtype_of(input).kind + f.dtype_of(target).kind
+    if "c" in kinds:
+        raise RuntimeError("kl_div: Complex inputs not supported.")
+    if kinds != "ff":
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         losses = f.mul(f.exp(target), f.sub(target, input))
     else:

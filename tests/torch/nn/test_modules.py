@@ -166,3 +166,15 @@ def test_a_functional_call_is_quiet() -> None:
         state = {name: p * 2 for name, p in model.named_parameters()}
         found = torch.func.functional_call(model, state, torch.ones(1, 3))
     assert found.requires_grad and not torch.equal(found, model(torch.ones(1, 3)))
+
+
+def test_modules_in_front_of_an_inserted_one_keep_their_names() -> None:
+    model = nn.Sequential()
+    model.add_module("first", nn.ReLU())
+    model.append(nn.Tanh())
+    model.insert(1, nn.ELU())
+    assert [(name, type(m).__name__) for name, m in model.named_children()] == [
+        ("first", "ReLU"), ("1", "ELU"), ("2", "Tanh"),
+    ]  # fmt: skip
+    with pytest.raises(KeyError):
+        model.insert(0, nn.ELU())

@@ -125,15 +125,22 @@ class Sequential(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module before the one at an index; returns the container."""
+        """Put a module before the one at an index; returns the container.
+
+        The modules behind it must be named by their numbers; those in front keep their names.
+
+        Raises:
+            KeyError: for another name behind the index.
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         n = len(self)
         if not -n <= index <= n:
             raise IndexError(f"Index out of range: {index}")
-        modules = list(self)
-        modules.insert(index, module)
-        self._renumber(modules)
+        start = index + n if index < 0 else index
+        for k in reversed(range(start, n)):
+            self._modules[str(k + 1)] = self._modules[str(k)]
+        self._modules[str(start)] = module
         return self
 
     def pop(self, key: int | slice) -> Any:
