@@ -324,8 +324,14 @@ def argmin(x: Value, axis: int) -> Any:
 
 
 def _softmax_eval(x: Array, axis: int) -> Any:
-    e = np.exp(x - np.max(x, axis, keepdims=True, initial=-np.inf))
-    return e / np.sum(e, axis, keepdims=True)
+    return softmax_below(x, np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf), axis)
+
+
+def softmax_below(x: Array, largest: Array, axis: int) -> Array:
+    """Return `softmax` of an array whose maxima along the axis are known."""
+    e: Array = np.subtract(x, largest)
+    np.exp(e, out=e)
+    return np.divide(e, np.add.reduce(e, axis, keepdims=True), out=e)
 
 
 def _softmax_jvp(_primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:
@@ -353,8 +359,9 @@ def softmax(x: Value, axis: int) -> Any:
 
 
 def _log_softmax_eval(x: Array, axis: int) -> Any:
-    shifted = x - np.max(x, axis, keepdims=True, initial=-np.inf)
-    return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
+    shifted: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))
+    total = np.add.reduce(np.exp(shifted), axis, keepdims=True)
+    return np.subtract(shifted, np.log(total, out=total), out=shifted)
 
 
 def _log_softmax_jvp(_primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:

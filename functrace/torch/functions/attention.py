@@ -14,7 +14,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.contraction import einsum as core_einsum
 from functrace.ops.contraction import matmul as core_matmul
 from functrace.ops.contraction import swap_last
-from functrace.ops.reductions import reduce_max, softmax
+from functrace.ops.reductions import reduce_max, softmax, softmax_below
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
@@ -101,6 +101,10 @@ def _shares(scores: Array, masked: bool) -> Any:
         return ew.exp(scores)
     if not masked:
         return softmax(scores, axis)
+    if type(scores) is np.ndarray:
+        most = np.maximum.reduce(scores, axis, keepdims=True)
+        if not (most == -np.inf).any():
+            return softmax_below(scores, most, axis)
     largest = ew.stop_gradient(reduce_max(scores, (axis,)))
     empty = core_reshape(ew.equal(largest, -np.inf), (*scores.shape[:-1], 1))
     return ew.where(empty, 0, softmax(ew.where(empty, 0, scores), axis))
