@@ -500,6 +500,17 @@ UNINITIALIZED_SHARED = (
 )
 
 
+def uninitialized(name: str) -> str:
+    """Return the message for an operation on a parameter without a shape."""
+    return (
+        f"Attempted to use an uninitialized parameter in <method '{name}' of "
+        "'torch._C.TensorBase' objects>. This error happens when you are using a `LazyModule` or "
+        "explicitly manipulating `torch.nn.parameter.UninitializedParameter` objects. When using "
+        "LazyModules Call `forward` with a dummy batch to initialize the parameters before calling "
+        "torch functions"
+    )
+
+
 def make_subclass_data(kind: str) -> str:
     """Message for data of another type."""
     return f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {kind}"

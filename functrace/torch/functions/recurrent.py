@@ -217,6 +217,8 @@ def _padded_run(
     params = list(params)
     _check_input(name, input, states, params)
     x = shaping.transpose(input, 0, 1) if batch_first else input
+    if not f.shape_of(x)[0]:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     hx, cx = (*states, None)[:2]
     settings = (has_biases, num_layers, rate, train, bidirectional)
     out, hn, cn = _layers(name, kind, x, hx, cx, params, *settings)

@@ -5,11 +5,13 @@ Layer: 9.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from functrace.torch import errors
 from functrace.torch.dispatch.overrides import disabled
+from functrace.torch.dispatch.rows import TENSOR
 from functrace.torch.functions import factories
 from functrace.torch.tensors.copying import reduced
 from functrace.torch.tensors.tensor import Tensor
@@ -167,6 +169,33 @@ class UninitializedTensorMixin:
         return type(self), (given.requires_grad,)
 
 
+_ALLOWED = frozenset({
+    "__hash__", "__repr__", "__deepcopy__", "__reduce_ex__", "__init_subclass__", "__class__",
+    "__new__", "__init__", "__dir__", "__getstate__", "__setstate__", "copy_", "size", "is_complex",
+    "is_floating_point", "half", "float", "double", "char", "short", "int", "long", "bfloat16",
+    "cpu", "cuda", "to", "get_device", "requires_grad_", "share_memory_",
+})  # fmt: skip
+"""Methods of tensors without a shape."""
+
+
+@functools.cache
+def _refuse_operations() -> None:
+    """Give tensors without a shape methods that raise, in place of `Tensor`'s operations."""
+    from functrace.torch.dispatch.surface import ENTRIES
+
+    names = [name for name, (_, method) in ENTRIES[TENSOR].items() if callable(method)]
+    for name in (*names, "__len__", "__float__", "__int__", "__bool__", "detach", "numel", "item"):
+        if name not in _ALLOWED:
+            setattr(UninitializedTensorMixin, name, _refusing(name))
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(*arguments: object, **keywords: object) -> Any:
+        raise ValueError(errors.uninitialized(name))
+
+    return refuse
+
+
 def is_lazy(param: object) -> bool:
     """Return True for a parameter or buffer without a shape yet."""
     return isinstance(param, UninitializedTensorMixin)
@@ -197,6 +226,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         dtype: Dtype | None = None,
     ) -> Any:
         """Make an empty one."""
+        _refuse_operations()
         data = factories.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
 
@@ -234,6 +264,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         persistent: bool = True,
     ) -> Any:
         """Make an empty one."""
+        _refuse_operations()
         data = factories.empty(0, device=device, dtype=dtype)
         made = Tensor._make_subclass(cls, data, requires_grad)
         made.persistent = persistent

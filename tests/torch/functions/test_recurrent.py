@@ -172,3 +172,12 @@ def test_dispatch_modes_get_the_operations_of_cells() -> None:
             for a, b in zip(expected, found, strict=True):
                 np.testing.assert_allclose(b.numpy(), a.numpy())
     assert "aten.addmm.default" in names and "aten.tanh.default" in names
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_a_sequence_has_a_step(kind: str) -> None:
+    layer = getattr(torch.nn, kind)(3, 4)
+    for shape in ((0, 2, 3), (0, 3)):
+        with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0"):
+            layer(torch.ones(shape))
+    assert layer(torch.ones(3, 0, 3))[0].shape == (3, 0, 4)

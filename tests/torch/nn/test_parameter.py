@@ -122,3 +122,17 @@ def test_uninitialized_parameters_get_a_shape() -> None:
 def test_a_missing_name_of_nn_says_so() -> None:
     with pytest.raises(AttributeError, match="Linnear"):
         nn.Linnear
+
+
+def test_a_parameter_without_a_shape_takes_part_in_no_operation() -> None:
+    layer = torch.nn.LazyLinear(3)
+    for refused in (
+        lambda: layer.weight + 1, layer.weight.numel, layer.weight.detach, layer.weight.zero_,
+        lambda: len(layer.weight), lambda: 2 * layer.weight,
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
+            refused()
+    layer.double()
+    assert layer(torch.ones(2, 4, dtype=torch.float64)).shape == (2, 3)
+    assert (layer.weight + 1).shape == (3, 4)
+    assert layer.weight.numel() == 12
