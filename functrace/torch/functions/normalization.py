@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ir.primitive import Primitive, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.edges import rsqrt as core_rsqrt
 from functrace.ops.joining import concatenate
-from functrace.ops.reductions import reduce_sum
-from functrace.ops.shaping import convert
+from functrace.ops.reductions import expand_reduced, reduce_sum
+from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import no_grad
@@ -33,7 +34,7 @@ from functrace.torch.functions.activations import part
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
-from functrace.tracing import Tracer
+from functrace.tracing import Tracer, bind
 from functrace.typing import Array
 
 ROWS = FunctionTable()
@@ -117,16 +118,61 @@ def _gradient_op(name: str, saved: Sequence[str]) -> Op:
     return replace(op, edges=edges, called=f"{name.lower()}_gradient")
 
 
+# -- normalized values -----------------------------------------------------------------------------
+
+
+def _normalized_jvp(
+    primals: tuple[Any, ...], outputs: tuple[Any, ...], tangents: tuple[Any, ...], axes: Any
+) -> Any:
+    (_, _, scale), (out,), (t, *_) = primals, outputs, tangents
+    if t is None:
+        return None
+    count = math.prod([out.shape[k] for k in axes]) or math.nan
+
+    def mean(x: Any) -> Any:
+        return expand_reduced(ew.div(reduce_sum(x, axes), count), out.shape, axes)
+
+    return ew.mul(scale, ew.sub(ew.sub(t, mean(t)), ew.mul(out, mean(ew.mul(t, out)))))
+
+
+def _normalized_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], axes: Any) -> Any:
+    count = next(x.shape[0] for x, there in zip(operands, is_batched, strict=True) if there)
+    every = [
+        x if there else broadcast_to(x, (count, *x.shape))
+        for x, there in zip(operands, is_batched, strict=True)
+    ]
+    return bind(normalized_p, tuple(every), (tuple([k + 1 for k in axes]),))
+
+
+normalized_p = Primitive(
+    "normalized",
+    eval=lambda x, mean, scale, axes: np.multiply(np.subtract(x, mean), scale),
+    aval=lambda x, mean, scale, axes: x,
+    jvp=_normalized_jvp,
+    transpose=absent(because="it is not linear", instead="differentiate with functrace.vjp"),
+    batch=_normalized_batch,
+    params=("axes",),
+)
+"""``(x - mean) * scale``, for the mean of ``x`` along axes and the reciprocal of its standard
+deviation: its derivative with respect to ``x`` contains what passes through these two."""
+
+
 # -- layers ----------------------------------------------------------------------------------------
 
 
-def _layer(x: Array, *rest: Any) -> Any:
+def _layer(x: Array, *rest: Any, stops: bool = False) -> Any:
     *operands, given, shape, eps = rest
     weight, bias = _parameters(tuple(operands), given)
     dtype, x = x.dtype, _wide(x)
     axes = tuple(range(x.ndim - len(shape), x.ndim))
     inner, _, _, mean, scale = _centred(x, axes, eps)
-    made = _scaled(ew.mul(inner, scale), weight, bias)
+    if stops:
+        mean, scale = ew.stop_gradient(mean), ew.stop_gradient(scale)
+    if isinstance(x, np.ndarray):
+        inner *= scale
+    else:
+        inner = bind(normalized_p, (x, mean, scale), (axes,))
+    made = _scaled(inner, weight, bias)
     return tuple([r if r.dtype == dtype else convert(r, dtype) for r in (made, mean, scale)])
 
 
@@ -141,6 +187,7 @@ def _layer_op(given: tuple[bool, bool]) -> Op:
         constants=(1, 2),
         details=lambda specs, params: {"normalized_shape": params[1], **missing},
         in_rows=True,
+        derived=functools.partial(_layer, stops=True),  # PyTorch's statistics are constants
         gradient=_gradient_op("NativeLayerNorm", ("input", *names, "mean", "rstd")),
     )
 
