@@ -16,7 +16,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops import reductions as core
 from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
-from functrace.ops.sorting import take_along_axis
+from functrace.ops.sorting import searchsorted_p, take_along_axis
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
@@ -30,7 +30,7 @@ from functrace.torch.functions.named_results import named_result
 from functrace.torch.functions.reductions import Extreme, check_nonempty
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, wrap
-from functrace.tracing import Tracer
+from functrace.tracing import Tracer, bind
 from functrace.typing import Array
 
 ROWS = FunctionTable()
@@ -166,6 +166,22 @@ def _positions(sequence: Array, values: Array, side: str) -> Array:
     return found
 
 
+def _array_or_traced(x: Any) -> Any:
+    array = x._array if isinstance(x, Tensor) else x
+    return array if isinstance(array, Tracer) else np.asarray(array)
+
+
+def _searched(sequence: Any, values: Any, side: str, short: bool) -> Any:
+    common = np.result_type(sequence.dtype, values.dtype)
+    given = convert(sequence, common), convert(values, common)
+    found = bind(searchsorted_p, given, (side, sequence.ndim - 1))
+    return convert(found, np.dtype(np.int32 if short else np.int64))
+
+
+SEARCH = Op("SearchsortedBackward0", _searched, edges=())
+"""Search among traced values."""
+
+
 @ROWS.function("function", out=True)
 def searchsorted(
     sorted_sequence: Operand,
@@ -189,17 +205,17 @@ def searchsorted(
     """
     f.tensors_only("searchsorted", sorted_sequence=sorted_sequence)
     side = _side("searchsorted", right, side)
-    sequence = plain_array(sorted_sequence)
+    sequence: Any = _array_or_traced(sorted_sequence)
     number = number_of(input)
     is_number = type(number) in NUMBERS
-    values = np.asarray(number) if is_number else plain_array(input)
+    values: Any = np.asarray(number) if is_number else _array_or_traced(input)
     if not is_number and not values.ndim and sequence.ndim != 1:
         raise RuntimeError(
             "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
             f"dimension is 1, but we got boundaries tensor dim({sequence.ndim}) and input value's "
             f"dim({values.ndim}) numel({values.size})"
         )
-    common = np.result_type(sequence, values)
+    common = np.result_type(sequence.dtype, values.dtype)
     if common.kind in "bc":
         raise NotImplementedError(
             errors.no_kernel("searchsorted_out_cpu").format(DTYPES[common].printed)
@@ -215,6 +231,11 @@ def searchsorted(
             "dimensions of boundaries tensor and input value tensor must match, but we got "
             f"boundaries tensor {list(sequence.shape)} and input value tensor {list(values.shape)}"
         )
+    if any(isinstance(x, Tracer) for x in (sequence, values)):
+        if sorter is not None:
+            sorted_sequence = picking.gather(sorted_sequence, -1, sorter)
+        elements = wrap(values) if is_number else input
+        return apply(SEARCH, (sorted_sequence, elements), (side, bool(out_int32)))
     if sorter is not None:
         order = plain_array(sorter)
         if order.shape != sequence.shape:

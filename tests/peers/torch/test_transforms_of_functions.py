@@ -40,6 +40,8 @@ EXPRESSIONS = {
         "x.gather(1, torch.tensor([[0, 0], [1, 0]]))", "x[[0, 0, 1]]",
         "F.embedding(torch.tensor([0, 1, 1]), x)", "torch.linalg.pinv(x)", "torch.frexp(x)[0]",
         "F.embedding_bag(torch.tensor([[0, 1], [1, 1]]), x, mode='max')",
+        "torch.bucketize(x, torch.tensor([0., 1.]).double())",
+        "torch.searchsorted(x.sort(1)[0], x, right=True)",
         "torch.lerp(x, 2 * x, 0.7)", "torch.lerp(x, 2 * x, x)", "x.logsumexp(1)",
         "F.softmax(x.masked_fill(x > 1, -float('inf')), 1)", "F.layer_norm(x, (3,))",
         "F.group_norm(x, 3)", "F.batch_norm(x, None, None, training=True)", "F.logsigmoid(x)",
