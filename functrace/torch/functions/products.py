@@ -100,9 +100,18 @@ MM_TURNED = replace(MM, derived=turned_product)
 BMM = Op("BmmBackward0", product, (("mat2", 1), ("self", 0)))
 MV = Op("MvBackward0", product, (("self", 0), ("vec", 1)))
 DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
+
+
+def _sum_with_product(bias: Any, x: Any, y: Any) -> Any:
+    found = product(x, y)
+    if type(found) is type(bias) is np.ndarray and found.dtype == bias.dtype:
+        return np.add(bias, found, out=found)
+    return ew.add(bias, found)
+
+
 ADDMM = Op(
     "AddmmBackward0",
-    lambda bias, x, y: ew.add(bias, product(x, y)),
+    _sum_with_product,
     (("mat1", 1), ("mat2", 2)),
     details=lambda specs, params: (
         {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params)
