@@ -107,15 +107,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "assert_allclose": "np.testing.assert_allclose",
         "gradcheck": "functrace.testing.check_grads",
     },
-    "functrace.torch": {
-        "compile": "functrace.jit, for functions of arrays; functions of tensors run as they are",
-        "cuda": _ONE_DEVICE,
-        "distributed": _ONE_DEVICE,
-        "jit": "functrace.jit, for functions of arrays",
-        "load": "pickle.load, or np.load",
-        "optim": "nothing: the shim has autograd and functions; optimizers work on .grad",
-        "save": "pickle.dump, or np.save(file, t.detach().numpy())",
-    },
     "functrace.config": {
         "update": "an assignment: functrace.config.threads = 2. Dtypes are NumPy's: 64 bits need no switch",
         "jax_enable_x64": "nothing: dtypes are NumPy's, and float64 is as good as float32",

@@ -211,9 +211,13 @@ MODULES = [
 ]  # fmt: skip
 WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
 CONTAINERS = (dict, list, set, BoundedCache, *WEAK)
-STATE = {"functrace.tracing.binding.OPENED", "functrace.tree.LEAVES"}
+STATE = {
+    "functrace.tracing.binding.OPENED",
+    "functrace.torch.autograd.graph.NODE_CLASSES",
+    "functrace.tree.LEAVES",
+}
 """Containers that grow and shrink with the running calls, or are bounded by NumPy's and Python's
-classes.
+classes, or by the names of PyTorch's nodes.
 """
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     X: TypeAlias = Array
 
-    @functools.cache
+    @functools.lru_cache(maxsize=256)
     def _numeric() -> Any:
         """Return numbers of every dtype: jaxtyping's ``Num``, bools, and C's long types."""
         import jaxtyping

@@ -83,34 +83,40 @@ __all__ = [
     "upsample_trilinear3d",
 ]
 
-def _upsample_bicubic2d_aa(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def _upsample_bicubic2d_aa(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'bicubic'."""
 
-def _upsample_bilinear2d_aa(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def _upsample_bilinear2d_aa(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'bilinear'."""
 
-def _upsample_lanczos2d_aa(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def _upsample_lanczos2d_aa(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'lanczos'."""
 
-def _upsample_nearest_exact1d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+def _upsample_nearest_exact1d(input: Operand, output_size: builtins.object, *scale_factors: builtins.object) -> Value:
     """Return `interpolate` with mode 'nearest-exact'."""
 
-def _upsample_nearest_exact2d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+def _upsample_nearest_exact2d(input: Operand, output_size: builtins.object, *scale_factors: builtins.object) -> Value:
     """Return `interpolate` with mode 'nearest-exact'."""
 
-def _upsample_nearest_exact3d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+def _upsample_nearest_exact3d(input: Operand, output_size: builtins.object, *scale_factors: builtins.object) -> Value:
     """Return `interpolate` with mode 'nearest-exact'."""
 
-def adaptive_avg_pool2d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool2d(input: Operand, output_size: builtins.object) -> Value:
     """Return means of spans that cover the last 2 axes."""
 
-def adaptive_avg_pool3d(input: Operand, output_size: Any) -> Value:
+def adaptive_avg_pool3d(input: Operand, output_size: builtins.object) -> Value:
     """Return means of spans that cover the last 3 axes."""
 
-def adaptive_max_pool2d(input: Operand, output_size: Any) -> Any:
+def adaptive_max_pool2d(input: Operand, output_size: builtins.object) -> Any:
     """Return maxima of spans that cover the last 2 axes, and their positions."""
 
-def adaptive_max_pool3d(input: Operand, output_size: Any) -> Any:
+def adaptive_max_pool3d(input: Operand, output_size: builtins.object) -> Any:
     """Return maxima of spans that cover the last 3 axes, and their positions."""
 
 def avg_pool2d(
@@ -233,10 +239,10 @@ def max_pool3d_with_indices(
 ) -> Any:
     """Return the maxima of windows over 3 axes, and their positions."""
 
-def max_unpool2d(input: Operand, indices: Operand, output_size: Any, *rest: Any) -> Value:
+def max_unpool2d(input: Operand, indices: Operand, output_size: builtins.object, *rest: builtins.object) -> Value:
     """Return `max_unpool2d` for given sizes."""
 
-def max_unpool3d(input: Operand, indices: Operand, output_size: Any, *rest: Any) -> Value:
+def max_unpool3d(input: Operand, indices: Operand, output_size: builtins.object, *rest: builtins.object) -> Value:
     """Return `max_unpool3d` for given sizes."""
 
 def mish(input: Operand) -> Value:
@@ -370,23 +376,31 @@ def softplus(input: Operand, beta: builtins.float = 1, threshold: builtins.float
 def softshrink(input: Operand, lambd: builtins.float = 0.5) -> Value:
     """Return ``input``, moved towards 0 by ``lambd``, and 0 where that is not possible."""
 
-def upsample_bicubic2d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def upsample_bicubic2d(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'bicubic'."""
 
-def upsample_bilinear2d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def upsample_bilinear2d(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'bilinear'."""
 
-def upsample_linear1d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def upsample_linear1d(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'linear'."""
 
-def upsample_nearest1d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+def upsample_nearest1d(input: Operand, output_size: builtins.object, *scale_factors: builtins.object) -> Value:
     """Return `interpolate` with mode 'nearest'."""
 
-def upsample_nearest2d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+def upsample_nearest2d(input: Operand, output_size: builtins.object, *scale_factors: builtins.object) -> Value:
     """Return `interpolate` with mode 'nearest'."""
 
-def upsample_nearest3d(input: Operand, output_size: Any, *scale_factors: Any) -> Value:
+def upsample_nearest3d(input: Operand, output_size: builtins.object, *scale_factors: builtins.object) -> Value:
     """Return `interpolate` with mode 'nearest'."""
 
-def upsample_trilinear3d(input: Operand, output_size: Any, align_corners: builtins.bool, *scale_factors: Any) -> Value:
+def upsample_trilinear3d(
+    input: Operand, output_size: builtins.object, align_corners: builtins.bool, *scale_factors: builtins.object
+) -> Value:
     """Return `interpolate` with mode 'trilinear'."""

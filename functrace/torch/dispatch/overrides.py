@@ -239,7 +239,7 @@ class Overridable:
         return self.__qualname__  # (of its module, as functions are pickled)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1 << 14)
 def overridable(function: Function) -> Overridable:
     """Return a function that passes calls on; one for each plain one."""
     return Overridable(function)

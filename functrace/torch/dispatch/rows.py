@@ -141,7 +141,11 @@ class FunctionSpec:
         function = self.function
         if not _WITH_OUT.isdisjoint(self.forms):
             function = with_other_names(taking_out(self.name, function) if self.out else function)
-        method = with_other_names(self.method or self.function) if "method" in self.forms else None
+        method = (
+            with_other_names(self.method or self.function, has_out=self.method is not None)
+            if "method" in self.forms
+            else None
+        )
         for form in self.forms:
             for name in (self.name, *self.aliases):
                 if form in _WITH_OUT:
@@ -342,8 +346,13 @@ _OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 """NumPy's names of arguments, which PyTorch accepts as well."""
 
 
-def with_other_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that accepts NumPy's names of its arguments, if it has a dimension."""
+def with_other_names(function: Callable[..., Any], *, has_out: bool = True) -> Callable[..., Any]:
+    """Return a function that accepts NumPy's names of its arguments, if it has a dimension.
+
+    Args:
+        function: the function.
+        has_out: False for methods, to which NumPy's functions also pass ``out=``: it is refused.
+    """
     try:
         names = parameter_names(function)
     except (TypeError, ValueError):
@@ -354,6 +363,8 @@ def with_other_names(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def renamed(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not _OTHER_NAMES.keys().isdisjoint(kwargs):
+            if "out" in kwargs and not has_out:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument 'axis'")
             kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
         return function(*args, **kwargs)
 

@@ -178,7 +178,7 @@ _ALLOWED = frozenset({
 """Methods of tensors without a shape."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _refuse_operations() -> None:
     """Give tensors without a shape methods that raise, in place of `Tensor`'s operations."""
     from functrace.torch.dispatch.surface import ENTRIES

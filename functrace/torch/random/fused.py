@@ -53,7 +53,7 @@ def _upper_half(x: Any) -> Any:
     return scaled - (scaled - x)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _agrees(name: str) -> bool:
     """Return True if NumPy's function gives the same bits as the C library's, as far as a sample
     shows.

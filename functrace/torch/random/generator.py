@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, final
+from typing import NoReturn, final
 
 import numpy as np
 
@@ -138,7 +138,7 @@ def generator() -> Generator:
     return GENERATOR
 
 
-def engine_of(name: str, chosen: Any) -> Engine:
+def engine_of(name: str, chosen: object) -> Engine:
     """Return the engine to draw from.
 
     Args:

@@ -7,7 +7,7 @@ import functools
 import importlib.util
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _check_module_exists(name: str) -> bool:
     """Return True if a module can be found."""
     try:

@@ -62,7 +62,8 @@ def test_functions_and_dtypes_are_pickled_by_their_public_names() -> None:
         for name in ENTRIES[place]:
             value = inspect.getattr_static(OWNERS[place], name)
             if not isinstance(value, property) and not name.startswith("__"):
-                assert pickle.loads(pickle.dumps(value)) is value, name
+                if place != TENSOR or value.__qualname__.startswith("Tensor."):
+                    assert pickle.loads(pickle.dumps(value)) is value, name
                 assert (
                     value.__module__.startswith("functrace.torch")
                     and "<locals>" not in value.__qualname__

@@ -179,4 +179,6 @@ def test_empty_tensors_print_their_dtype() -> None:
     assert repr(torch.empty(0, dtype=torch.int64)) == "tensor([], dtype=torch.int64)"
     assert repr(torch.empty(0, dtype=torch.bool)) == "tensor([], dtype=torch.bool)"
     assert repr(torch.empty(2, 0)) == "tensor([], size=(2, 0))"
-    assert repr(torch.empty(2, 0, dtype=torch.int32)) == "tensor([], size=(2, 0), dtype=torch.int32)"
+    assert (
+        repr(torch.empty(2, 0, dtype=torch.int32)) == "tensor([], size=(2, 0), dtype=torch.int32)"
+    )
