@@ -427,7 +427,7 @@ def _lstm_pull(
 def _summed(left: Array, right: Array) -> Array:
     """Return the sum of the products of the steps' matrices."""
     shape = left.shape[1], right.shape[2]
-    if len(left) * shape[0] * shape[1] <= 1 << 20:
+    if len(left) * shape[0] * shape[1] <= 1 << 16:  # else the memory costs more than the loop
         return np.matmul(left, right).sum(0)
     found = np.matmul(left[0], right[0])
     part = np.empty_like(found)
