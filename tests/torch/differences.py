@@ -244,21 +244,22 @@ print(torch.func.jacfwd(f)(x), torch.func.jacrev(f)(x))
         here="tensor(4.) tensor(4.)",
     ),
     Difference(
-        what="`vmap` draws no numbers of its own for each example",
+        what="`vmap` draws numbers for each example only where they do not depend on one another",
         names=("torch.func.vmap", "torch.vmap"),
-        because="""A mapped function runs once, on all examples. `randomness="different"` raises where numbers are drawn:
-            draw them outside, one for each example, and map over them.""",
+        because="""A mapped function runs once, on all examples. With `randomness="different"`, factories, functions that
+            fill tensors, `bernoulli` and dropout draw as PyTorch does; `multinomial`, `normal`, `poisson` and the like of
+            mapped parameters raise: draw outside, one for each example, and map over what is drawn.""",
         example="""
 def f(x):
-    return x + torch.rand(())
+    return torch.multinomial(x, 2)
 
 
 try:
-    print(torch.func.vmap(f, randomness="different")(torch.zeros(3)).shape)
+    print(torch.func.vmap(f, randomness="different")(torch.ones(3, 4)).shape)
 except RuntimeError as error:
     print(error)
 """,
-        pytorch="torch.Size([3])",
+        pytorch="torch.Size([3, 2])",
         here="vmap: randomness='different' does not reach functions of random numbers here; draw them outside, one for each "
         "example, and map over them",
     ),

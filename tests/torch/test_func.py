@@ -114,9 +114,49 @@ def test_complex_gradients_are_pytorchs() -> None:
     np.testing.assert_allclose(pull(z)[0].numpy(), z.numpy() * (1 - 2j))
 
 
-def test_random_numbers_for_every_example_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("function", "whole"),
+    [
+        (lambda x: torch.rand(2), lambda x: torch.rand(3, 2)),
+        (lambda x: torch.randn(2) + x[0], lambda x: torch.randn(3, 2) + x[:, :1]),
+        (lambda x: torch.randint(0, 9, (2,)), lambda x: torch.randint(0, 9, (3, 2))),
+        (torch.nn.functional.dropout, torch.nn.functional.dropout),
+        (torch.rand_like, torch.rand_like),
+        (lambda x: x.bernoulli(), lambda x: x.bernoulli()),
+        (lambda x: x.clone().normal_(), lambda x: x.clone().normal_()),
+        (
+            lambda x: torch.randperm(4),
+            lambda x: torch.stack([torch.randperm(4) for _ in range(3)]),
+        ),
+    ],
+)
+def test_every_example_may_have_its_random_numbers(function: Any, whole: Any) -> None:
+    x = torch.ones(3, 4) / 2
+    torch.manual_seed(0)
+    found = func.vmap(function, randomness="different")(x)
+    torch.manual_seed(0)
+    np.testing.assert_array_equal(found.numpy(), whole(x).numpy())
+
+
+def test_examples_of_two_axes_have_their_random_numbers() -> None:
+    draw = lambda x: torch.rand(2)
+    x = torch.ones(2, 3)
+    torch.manual_seed(0)
+    inner = func.vmap(draw, randomness="different")
+    found = func.vmap(inner, randomness="different")(x)
+    torch.manual_seed(0)
+    np.testing.assert_array_equal(found.numpy(), torch.rand(2, 3, 2).numpy())
+    torch.manual_seed(0)
+    found = func.vmap(func.vmap(draw, randomness="same"), randomness="different")(x)
+    torch.manual_seed(0)
+    np.testing.assert_array_equal(found[:, 2].numpy(), torch.rand(2, 2).numpy())
+
+
+def test_samples_of_mapped_parameters_are_refused() -> None:
     with pytest.raises(RuntimeError, match="draw them outside"):
-        func.vmap(lambda x: x + torch.rand(3), randomness="different")(torch.ones(2, 3))
+        func.vmap(lambda p: torch.multinomial(p, 2), randomness="different")(torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        func.vmap(lambda x: x + torch.rand(3))(torch.ones(2, 3))
 
 
 def _on_tensors(f: Any) -> Any:

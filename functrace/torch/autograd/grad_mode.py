@@ -73,6 +73,10 @@ class Modes(threading.local):
     """The group of backward passes for which checkpoints recompute once; see
     utils/recomputation.py.
     """
+    examples: tuple[tuple[int, Any], ...] = ()
+    """The size and the example's traced number of each ``torch.func.vmap`` around, outermost
+    first, whose ``randomness`` is ``"different"``.
+    """
     randomness: str = "same"
     """The treatment of random functions: ``"error"`` inside ``torch.func.vmap``, unless its
     ``randomness`` differs.

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from functrace.api.batching.mapping import vmap as vmap_of_arrays
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.func.calls import Call, OfTensors, arrays_of
@@ -33,7 +35,9 @@ def vmap(
             mapped) like the arguments, or a prefix of it. Keyword arguments are mapped over their
             first axis.
         out_dims: position of the axis in the results.
-        randomness: behaviour of random functions: ``"error"`` or ``"same"`` (one draw for all).
+        randomness: behaviour of random functions: ``"error"``, ``"same"`` (one draw for all), or
+            ``"different"`` (one for each example; of factories, functions that fill tensors, and
+            dropout).
         chunk_size: accepted for ported code; the result is the same.
 
     Returns:
@@ -42,7 +46,7 @@ def vmap(
     Raises:
         ValueError: if dimensions, sizes or arguments do not fit, or ``func`` returns other objects
             than tensors.
-        RuntimeError: for a random function inside, unless ``randomness="same"``.
+        RuntimeError: for a random function inside, unless ``randomness`` permits it.
 
     Example:
         >>> import functrace.torch as torch
@@ -70,10 +74,20 @@ def vmap(
                 "function with no inputs. The latter is unsupported."
             )
         _check_dims(call, args, in_dims, what)
+        size = _batch_size(in_dims, args, kwargs) if randomness == "different" else None
 
         @called_as(func)
         def outputs(*args: PyTree, **kwargs: PyTree) -> Any:
-            result = call(*args, **kwargs)
+            if size is not None:
+                example, *args = args  # type: ignore[assignment]
+                before = MODES.examples
+                MODES.examples = (*before, (size, example))
+                try:
+                    result = call(*args, **kwargs)
+                finally:
+                    MODES.examples = before
+            else:
+                result = call(*args, **kwargs)
             for leaf in flatten(result)[0]:
                 if not isinstance(leaf, Tensor):
                     raise ValueError(
@@ -85,8 +99,12 @@ def vmap(
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             before, MODES.randomness = MODES.randomness, randomness
+            dims = _numbers(in_dims)
+            if size is not None:
+                args = (np.arange(size), *args)
+                dims = (0, *(dims if isinstance(dims, (tuple, list)) else [dims] * (len(args) - 1)))
             try:
-                return vmap_of_arrays(outputs, _numbers(in_dims), _numbers(out_dims), max_paths=0)(
+                return vmap_of_arrays(outputs, dims, _numbers(out_dims), max_paths=0)(
                     *args, **kwargs
                 )
             finally:
@@ -95,6 +113,20 @@ def vmap(
         return call.run(run)
 
     return wrapper
+
+
+def _batch_size(in_dims: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> int | None:
+    """Return the number of examples; None if no argument shows it."""
+    each = in_dims if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args)
+    for dims, argument in [*zip(each, args, strict=True), *((0, x) for x in kwargs.values())]:
+        leaves = flatten(argument)[0]
+        numbers = (
+            flatten(dims)[0] if isinstance(dims, (tuple, list, dict)) else [dims] * len(leaves)
+        )
+        for dim, leaf in zip(numbers, leaves, strict=False):
+            if isinstance(dim, int) and isinstance(leaf, Tensor):
+                return leaf.shape[int(dim)]
+    return None
 
 
 def _numbers(dims: PyTree) -> PyTree:

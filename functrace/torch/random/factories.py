@@ -5,13 +5,15 @@ Layer: 9.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import shape_of, tensors_only
 from functrace.torch.functions.factories import (
@@ -22,7 +24,7 @@ from functrace.torch.functions.factories import (
     shape_from,
 )
 from functrace.torch.random.bounds import digits_of, integer_bounds
-from functrace.torch.random.generator import engine_of
+from functrace.torch.random.generator import engine_of, for_each_example
 from functrace.torch.random.numbers import integers, normals, permutation, placed, uniforms
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand
@@ -48,26 +50,34 @@ def _layout_like(options: Options, input: Operand) -> Array:
     return in_layout_of(input, np.empty(shape_of(input), np.int8), options.memory_format)
 
 
+def _drawn(like: Array, draw: Callable[[int], Array]) -> Any:
+    """Return numbers in the shape and memory order of an array."""
+    if not MODES.examples:
+        return placed(draw(like.size), like)
+    return for_each_example(like.shape, lambda shape: draw(math.prod(shape)).reshape(shape))
+
+
 def _uniform(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Array:
-    engine = engine_of(name, options.generator)
-    return placed(uniforms(engine, like.size, _of_floats("check_uniform_bounds", kind)), like)
+    engine = engine_of(name, options.generator, each=True)
+    kind = _of_floats("check_uniform_bounds", kind)
+    return _drawn(like, lambda count: uniforms(engine, count, kind))
 
 
 def _normal(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Array:
-    engine = engine_of(name, options.generator)
+    engine = engine_of(name, options.generator, each=True)
     if not like.size:
         return np.empty(like.shape, kind)
     kind = _of_floats("normal_kernel_cpu", kind)
     is_contiguous = like.flags.c_contiguous
-    return placed(normals(engine, like.size, kind, is_contiguous=is_contiguous), like)
+    return _drawn(like, lambda count: normals(engine, count, kind, is_contiguous=is_contiguous))
 
 
 def _integers(
     name: str, options: Options, low: int, high: int, kind: np.dtype[Any], like: Array
 ) -> Array:
     low, high = integer_bounds(low, high, kind)
-    engine = engine_of(name, options.generator)
-    return placed(integers(engine, like.size, low, high - low, kind), like)
+    engine = engine_of(name, options.generator, each=True)
+    return _drawn(like, lambda count: integers(engine, count, low, high - low, kind))
 
 
 def _limits(name: str, bounds: Sequence[Any], low: object, high: object) -> tuple[int, int]:
@@ -145,7 +155,13 @@ def randperm(options: Options, n: int) -> Made:
     def compute() -> Array:
         kind = options.kind_or(np.dtype(np.int64))
         _check_permutation(count, kind)
-        return permutation(engine_of("randperm", options.generator), count).astype(kind, copy=False)
+        engine = engine_of("randperm", options.generator, each=True)
+
+        def draw(shape: tuple[int, ...]) -> Array:
+            rows = [permutation(engine, count) for _ in range(math.prod(shape[:-1]))]
+            return np.reshape(rows, shape).astype(kind, copy=False)
+
+        return for_each_example((count,), draw)
 
     return (n,), compute
 

@@ -6,6 +6,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,13 +14,14 @@ import numpy as np
 
 from functrace.ops import elementwise as ew
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.random import numbers
 from functrace.torch.random.bounds import check_uniform, digits_of, integer_bounds, inwards
 from functrace.torch.random.engine import Engine
-from functrace.torch.random.generator import engine_of
+from functrace.torch.random.generator import engine_of, for_each_example
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.torch.tensors.views import write
 from functrace.tracing import Tracer
@@ -63,7 +65,10 @@ def values_of(x: Tensor) -> Array:
         found = concrete_value(value)
         if found is None:
             if (stages() or "").startswith("vmap"):
-                raise RuntimeError(errors.SAME_OF_BATCHED)
+                different = bool(MODES.examples)
+                raise RuntimeError(
+                    errors.DIFFERENT_IN_VMAP if different else errors.SAME_OF_BATCHED
+                )
             return np.asarray(value)  # refused, with the way out
         value = found
     return np.asarray(value)
@@ -92,8 +97,16 @@ def _fill(
     self: Tensor,
     *shown: object,
 ) -> Tensor:
-    engine, like = engine_of(name, generator), memory_of(self)
-    kind = self._array.dtype
+    engine, kind = engine_of(name, generator, each=True), self._array.dtype
+    if MODES.examples:
+        found = for_each_example(
+            self._array.shape,
+            lambda shape: numbers.narrowed(draw(engine, math.prod(shape), kind), kind).reshape(
+                shape
+            ),
+        )
+        return write(op, (self, wrap(found)), shown)
+    like = memory_of(self)
     drawn = numbers.narrowed(draw(engine, like.size, kind), kind)
     return write(op, (self, wrap(numbers.placed(drawn, like))), shown)
 

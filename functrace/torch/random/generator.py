@@ -6,12 +6,13 @@ Layer: 9.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
+from functrace.ops.indexing import ARRAY, gather
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.errors.warnings import warn
@@ -20,6 +21,7 @@ from functrace.torch.tensors.device import CPU, DeviceLike, check_device
 from functrace.torch.tensors.device import device as Device
 from functrace.torch.tensors.tensor import Tensor, fresh
 from functrace.tracing.values import stages
+from functrace.typing import Array
 
 DEFAULT_SEED = 67280421310721
 """Seed of new generators, the same as PyTorch's."""
@@ -133,17 +135,33 @@ def generator() -> Generator:
     """
     if MODES.randomness == "error":
         raise RuntimeError(errors.RANDOM_IN_VMAP)
-    if MODES.randomness == "different":
-        raise RuntimeError(errors.DIFFERENT_IN_VMAP)
     return GENERATOR
 
 
-def engine_of(name: str, chosen: object) -> Engine:
+def for_each_example(shape: Sequence[int], draw: Callable[[tuple[int, ...]], Array]) -> Any:
+    """Return random numbers of a shape.
+
+    Args:
+        shape: the shape.
+        draw: draws numbers of a shape.
+
+    Returns:
+        an array; inside ``torch.func.vmap`` with ``randomness="different"`` the example's part of
+        one draw for all of them, a traced value.
+    """
+    if not MODES.examples:
+        return draw(tuple(shape))
+    sizes, places = zip(*MODES.examples, strict=True)
+    return gather(draw((*sizes, *shape)), (ARRAY,) * len(sizes), places)
+
+
+def engine_of(name: str, chosen: object, *, each: bool = False) -> Engine:
     """Return the engine to draw from.
 
     Args:
         name: name of the function that draws, for the message.
         chosen: its argument ``generator``.
+        each: True if the function draws `for_each_example`.
 
     Raises:
         RuntimeError: inside ``torch.func.vmap``; see `generator`.
@@ -158,6 +176,8 @@ def engine_of(name: str, chosen: object) -> Engine:
             "that it draws now. Pass what is drawn as an argument, or draw with functrace.random, "
             "by a key that is an argument (docs/random.md)"
         )
+    if MODES.examples and not each:
+        raise RuntimeError(errors.DIFFERENT_IN_VMAP)
     if chosen is None:
         return generator().engine
     if not isinstance(chosen, Generator):

@@ -34,7 +34,7 @@ from functrace.torch.random.filling import (
     memory_of,
     values_of,
 )
-from functrace.torch.random.generator import engine_of
+from functrace.torch.random.generator import engine_of, for_each_example
 from functrace.torch.random.rejection import binomials, gammas, poissons
 from functrace.torch.tensors.device import CPU, DeviceLike
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, default_float, numpy_dtype
@@ -98,6 +98,15 @@ _NORMALS = {
 """By the parameters that are tensors: mean, deviation."""
 
 
+def _trials_of_examples(engine: Engine, chances: Tensor) -> Any:
+    """Return True with the probabilities of a tensor that ``vmap`` maps over."""
+    draw = engine.doubles if chances._array.dtype == np.float64 else engine.floats
+    uniform = for_each_example(
+        chances._array.shape, lambda shape: draw(math.prod(shape)).reshape(shape)
+    )
+    return ew.less(uniform, convert(chances._array, uniform.dtype))
+
+
 @ROWS.function(out=True)
 def bernoulli(input: Tensor, p: float | None = None, *, generator: object = None) -> Tensor:
     """Return ones, with the probabilities that the tensor holds (or with one for all), and
@@ -107,8 +116,10 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: object = None
     shape = memory_of(input).shape
     if p is None:
         check_kernel(input, "bernoulli_tensor_cpu_self_", "c")
+        engine = engine_of("bernoulli", generator, each=True)
+        if MODES.examples:
+            return apply(_BERNOULLI, (input, wrap(_trials_of_examples(engine, input))))
         check_chances(input)
-        engine = engine_of("bernoulli", generator)
         drawn = numbers.trials_each(engine, values_of(input).ravel()).reshape(shape)
         return apply(_BERNOULLI, (input, wrap(drawn)))
     if not isinstance(p, (int, float, np.integer, np.floating)):
