@@ -43,7 +43,8 @@ def one_key(key: object, name: str) -> Any:
             repr(key) if key is None or isinstance(key, int | float) else f"a {type(key).__name__}"
         )
         raise DtypeError(f"random.{name}: the key is {shown}", fix=_MAKE)
-    aval = aval_of(key)
+    given: Any = key
+    aval = aval_of(given)
     if aval.dtype != _WORDS:
         raise DtypeError(f"random.{name}: the key is {aval}, not two uint64", fix=_MAKE)
     if aval.shape != (2,):
@@ -54,7 +55,7 @@ def one_key(key: object, name: str) -> Any:
                 f"functrace.random.{name}(key, …))(keys)",
             )
         raise ShapeError(f"random.{name}: the key is {aval}, not two uint64", fix=_MAKE)
-    return key
+    return given
 
 
 def key(seed: int | np.integer[Any] | Integer[X, ""]) -> UInt64[Array, "2"]:

@@ -603,7 +603,7 @@ class AcceptsTraced(_Plain):
         if args and (isinstance(args[0], Sparse) or any(map(holds_tracer, args))):
             given: Any = dict(zip(("arg1", "shape", "dtype"), args, strict=False)) | kwargs
             made = _made(cls.__name__[:3], given["arg1"], given.get("shape"))
-            dtype: DTypeLike = given.get("dtype")
+            dtype: DTypeLike | None = given.get("dtype")
             return Sparse(
                 made.data if dtype is None else made.data.astype(dtype),
                 made.pattern,

@@ -81,7 +81,7 @@ def vmap(
             if size is not None:
                 example, *args = args  # type: ignore[assignment]
                 before = MODES.examples
-                MODES.examples = (*before, (size, example))
+                MODES.examples = (*before, (int(size), example))
                 try:
                     result = call(*args, **kwargs)
                 finally:
