@@ -37,7 +37,7 @@ def test_example_succeeds(path: Path) -> None:
     pytest.importorskip("matplotlib", reason='the extra "examples" is not installed')
     found = os.pathsep.join([str(ROOT), str(path.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CHECKED, path.stem],
+        [sys.executable, "-B", "-W", "error", "-c", CHECKED, path.stem],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": found, "MPLBACKEND": "Agg"},

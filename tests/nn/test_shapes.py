@@ -64,6 +64,6 @@ print(len(wrong))
 
 
 def test_signatures_have_the_shapes_of_calls() -> None:
-    command = [sys.executable, "-W", "error", "-c", SCRIPT]
+    command = [sys.executable, "-B", "-W", "error", "-c", SCRIPT]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert found.stdout == "7\n", found.stderr

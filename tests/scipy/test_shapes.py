@@ -1,7 +1,8 @@
 """The shapes in signatures of `functrace.scipy.linalg` are checked by beartype on traced values.
 
 Plain values are SciPy's to check. The import hook acts when a package is imported, so the checks
-run in a Python process of their own.
+run in a Python process of their own; it writes no byte code (-B), because jaxtyping would store
+modules that it imports without the hook under the hook's name.
 """
 
 from __future__ import annotations
@@ -130,6 +131,6 @@ print(calls, len(wrong))
 
 def test_signatures_have_the_shapes_of_calls() -> None:
     ignored = "ignore:random draws while"  # beartype checks a random item of a sequence
-    command = [sys.executable, "-W", "error", "-W", ignored, "-c", SCRIPT]
+    command = [sys.executable, "-B", "-W", "error", "-W", ignored, "-c", SCRIPT]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert found.stdout == "92 25\n", found.stdout + found.stderr

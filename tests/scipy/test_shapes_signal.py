@@ -142,10 +142,11 @@ print(calls, len(wrong))
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("package", "counts"), [("signal", "136 20\n"), ("ndimage", "156 9\n")])
 def test_signatures_have_the_shapes_of_calls(package: str, counts: str) -> None:
     ignored = "ignore:random draws while"  # beartype checks a random item of a sequence
-    command = [sys.executable, "-W", "error", "-W", ignored, "-c", SCRIPT, package]
+    command = [sys.executable, "-B", "-W", "error", "-W", ignored, "-c", SCRIPT, package]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert found.stdout == counts, found.stdout + found.stderr
 

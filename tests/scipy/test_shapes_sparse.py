@@ -72,7 +72,7 @@ print(calls, len(wrong))
 
 def test_signatures_have_the_shapes_of_calls() -> None:
     ignored = "ignore:random draws while"  # beartype checks a random item of a sequence
-    command = [sys.executable, "-W", "error", "-W", ignored, "-c", SCRIPT]
+    command = [sys.executable, "-B", "-W", "error", "-W", ignored, "-c", SCRIPT]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert found.stdout == "35 8\n", found.stdout + found.stderr
 
