@@ -26,7 +26,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
@@ -81,12 +80,12 @@ class Geometry(NamedTuple):
             *[k * size for k in self.row_steps],
         )
         shape = (image.shape[0], *self.kernel, image.shape[1], *self.rows)
-        return as_strided(image, shape, strides)
+        return np.lib.stride_tricks.as_strided(image, shape, strides)
 
     def wanted(self, columns: Array) -> Array:
         """Return the view (C, n, *counts) of an array (C, n, *rows) in C order."""
         strides = (*columns.strides[:2], *[k * columns.itemsize for k in self.count_steps])
-        return as_strided(columns, (*columns.shape[:2], *self.counts), strides)
+        return np.lib.stride_tricks.as_strided(columns, (*columns.shape[:2], *self.counts), strides)
 
 
 def _steps(sizes: Shape) -> Shape:
@@ -133,7 +132,9 @@ def windows_of(x: Array, kernel: Shape, stride: Shape, dilation: Shape) -> Array
     steps = x.strides[2:]
     inside = [d * s for d, s in zip(dilation, steps, strict=True)]
     along = [a * s for a, s in zip(stride, steps, strict=True)]
-    return as_strided(x, (*x.shape[:2], *kernel, *counts), (*x.strides[:2], *inside, *along))
+    return np.lib.stride_tricks.as_strided(
+        x, (*x.shape[:2], *kernel, *counts), (*x.strides[:2], *inside, *along)
+    )
 
 
 class _Tile(NamedTuple):

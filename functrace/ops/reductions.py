@@ -461,8 +461,7 @@ def _shared_jvp(
     shape = shape_of(out)
     axes = tuple(range(len(shape), x.ndim))
     if shape:
-        wide = (*shape, *(1 for _ in axes))
-        out, t = reshape(out, wide), reshape(t, wide)
+        out = reshape(out, (*shape, *(1 for _ in axes)))
     is_one = bind(same_p, (x, out))
     return div(reduce_sum(where(is_one, t, 0.0), axes), reduce_sum(convert(is_one, x.dtype), axes))
 
@@ -482,7 +481,7 @@ def _shared_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> An
 
 shared_p = Primitive(
     "shared",
-    eval=lambda x, value: value,
+    eval=lambda x, value: np.array(value)[()],
     aval=lambda x, value: value,
     jvp=_shared_jvp,
     transpose=_NOT_LINEAR,

@@ -35,18 +35,9 @@ How: TypeAlias = "tuple[str | int | float | bool, ...]"
 # -- matrices --------------------------------------------------------------------------------------
 
 
-class Matrix(NamedTuple):
-    """A sparse matrix by rows; the entries of a row are in order of its columns.
-
-    Args:
-        rows: row of each entry, in order.
-        columns: column of each entry.
-        weights: entries; None if all are 1.
-    """
-
-    rows: Array
-    columns: Array
-    weights: Array | None
+Matrix: TypeAlias = tuple[Array, Array, Array | None]
+"""A sparse matrix by rows: row of each entry, in order; its column, in order within a row; and the
+entries, None if all are 1. (Plain tuples, which NumPy source can contain.)"""
 
 
 def _spans(size: int, count: int) -> tuple[Array, Array]:
@@ -67,18 +58,18 @@ def _sums(size: int, count: int, kernel: int, stride: int, before: int) -> Matri
     """Sums of windows; elements outside count as 0."""
     begin = np.arange(count) * stride - before
     rows, columns = _of_runs(np.maximum(begin, 0), np.minimum(begin + kernel, size))
-    return Matrix(rows, columns, None)
+    return (rows, columns, None)
 
 
 def _means(size: int, count: int) -> Matrix:
     """Means of spans that cover the axis, as adaptive pooling."""
     begin, end = _spans(size, count)
     rows, columns = _of_runs(begin, end)
-    return Matrix(rows, columns, (1.0 / (end - begin))[rows])
+    return (rows, columns, (1.0 / (end - begin))[rows])
 
 
 def _picked(columns: Array) -> Matrix:
-    return Matrix(np.arange(len(columns)), columns, None)
+    return (np.arange(len(columns)), columns, None)
 
 
 def _reflected(size: int, count: int, before: int) -> Matrix:
@@ -167,7 +158,7 @@ def _smoothed(size: int, count: int, scale: float, corners: bool, kind: str) -> 
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         weights = np.where(d < 1, near, np.where(d < 2, far, 0.0))
     total = np.bincount(rows, weights, count)
-    return Matrix(rows, columns, weights / np.where(total == 0, 1, total)[rows])
+    return (rows, columns, weights / np.where(total == 0, 1, total)[rows])
 
 
 def _joined(columns: Array, weights: Array) -> Matrix:
@@ -181,7 +172,7 @@ def _joined(columns: Array, weights: Array) -> Matrix:
         weights[:, k - 1] += np.where(same[:, k], weights[:, k], 0)
     kept = ~same
     rows: Array = np.broadcast_to(np.arange(count)[:, None], columns.shape)
-    return Matrix(rows[kept], columns[kept], weights[kept])
+    return (rows[kept], columns[kept], weights[kept])
 
 
 MATRICES: dict[str, Callable[..., Matrix]] = {
@@ -198,32 +189,15 @@ MATRICES: dict[str, Callable[..., Matrix]] = {
 """Matrices by name; each takes the size of the input, that of the output, and what else it needs."""
 
 
-class _Tap(NamedTuple):
-    """One entry of each row that has so many: element ``source`` times ``weights``.
-
-    Args:
-        target: rows of the matrix; a slice, or positions.
-        source: columns of the matrix, likewise.
-        weights: entries, None if all are 1.
-    """
-
-    target: Any
-    source: Any
-    weights: Array | None
+_Tap: TypeAlias = tuple[Any, Any, Array | None]
+"""One entry of each row that has so many: rows of the matrix, as a slice or positions; its columns,
+likewise; and the entries, None if all are 1."""
 
 
-class _Taps(NamedTuple):
-    """A matrix in the form in which it is applied.
-
-    Args:
-        taps: its entries, the k-th of each row together.
-        covers: True if the first tap has an entry of every row.
-        segments: begin of each row's columns, if these are all columns in order, with entries 1.
-    """
-
-    taps: tuple[_Tap, ...]
-    covers: bool
-    segments: Array | None
+_Taps: TypeAlias = tuple[tuple[_Tap, ...], bool, Array | None]
+"""A matrix in the form in which it is applied: its entries, the k-th of each row together; True if
+the first of these has an entry of every row; and the begin of each row's columns, if these are all
+columns in order, with entries 1."""
 
 
 def _as_slice(k: Array) -> Any:
@@ -256,7 +230,7 @@ def _taps(how: How, backwards: bool) -> _Taps:
     for k in range(int(lengths.max(initial=0))):
         kept = place == k
         taps.append(
-            _Tap(
+            (
                 _as_slice(rows[kept]),
                 _as_slice(columns[kept]),
                 None if weights is None else weights[kept],
@@ -265,7 +239,7 @@ def _taps(how: How, backwards: bool) -> _Taps:
     covers = bool(len(lengths)) and bool(lengths.min() > 0)
     in_order = covers and len(columns) == size and bool((columns == np.arange(size)).all())
     segments = first if in_order and weights is None and len(taps) > 4 else None
-    return _Taps(tuple(taps), covers, segments)
+    return tuple(taps), covers, segments
 
 
 def _map_eval(x: Array, axis: int, how: How, backwards: bool) -> Any:
@@ -275,10 +249,11 @@ def _map_eval(x: Array, axis: int, how: How, backwards: bool) -> Any:
         return np.add.reduceat(x, segments, axis, dtype=x.dtype)
 
     def term(tap: _Tap) -> Any:
-        part = x[*before, tap.source] if type(tap.source) is slice else x.take(tap.source, axis)
-        if tap.weights is None:
+        _, source, weights = tap
+        part = x[*before, source] if type(source) is slice else x.take(source, axis)
+        if weights is None:
             return part
-        factor = tap.weights.astype(x.dtype if x.dtype.kind in "fc" else np.float64)
+        factor = weights.astype(x.dtype if x.dtype.kind in "fc" else np.float64)
         return part * factor.reshape(-1, *(1,) * after)
 
     if len(taps) == 1 and covers:
@@ -290,7 +265,7 @@ def _map_eval(x: Array, axis: int, how: How, backwards: bool) -> Any:
     else:
         out = np.zeros(shape, x.dtype)
     for tap in taps:
-        out[*before, tap.target] += term(tap)
+        out[*before, tap[0]] += term(tap)
     return out
 
 
