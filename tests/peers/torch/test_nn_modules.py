@@ -149,7 +149,9 @@ CHUNKED = "options=LinearCrossEntropyOptions: chunks are a matter of memory, whi
 @functools.cache
 def samples() -> dict[str, Any]:
     """PyTorch's descriptions of layers, by name."""
-    if importlib.util.find_spec("expecttest") is None:  # its tests import it; none uses it here
+    if (
+        "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None
+    ):  # its tests import it; none uses it here
         sys.modules["expecttest"] = stub = ModuleType("expecttest")
         stub.TestCase = unittest.TestCase  # type: ignore[attr-defined]
     common = importlib.import_module("torch.testing._internal.common_modules")

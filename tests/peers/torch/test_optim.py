@@ -26,7 +26,8 @@ from tests.peers.torch.harness import VERSION
 torch = pytest.importorskip("torch")
 if torch.__version__.split("+")[0] != VERSION:
     pytest.skip(f"the optimizers are those of torch {VERSION}", allow_module_level=True)
-if importlib.util.find_spec("expecttest") is None:  # PyTorch's tests import it; none uses it here
+if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
+    # (PyTorch's tests import it; none uses it here)
     sys.modules["expecttest"] = stub = ModuleType("expecttest")
     stub.TestCase = unittest.TestCase  # type: ignore[attr-defined]
 common = pytest.importorskip("torch.testing._internal.common_optimizers")
