@@ -352,14 +352,14 @@ class MemoTable(dict[Any, Any]):
     def __repr__(self) -> str:
         return f"<memo table: {self.name}, {len(self)} entries>"
 
-    def keep(self, key: Hashable, fact: Any) -> Any:
+    def keep(self, key: Hashable, value: Any) -> Any:
         """Store a value, and return it."""
         if len(self) >= self.most or self.nbytes > self.most_bytes:
             self.clear()
         if not len(self) % SAMPLED:
-            self.nbytes += SAMPLED * measured((key, fact))
-        self[key] = fact
-        return fact
+            self.nbytes += SAMPLED * measured((key, value))
+        self[key] = value
+        return value
 
     def clear(self) -> None:
         """Drop all entries."""

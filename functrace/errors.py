@@ -72,11 +72,11 @@ class FunctraceError(Exception):
 
 
 def _restored(
-    kind: type[FunctraceError], args: tuple[Any, ...], facts: dict[str, Any]
+    kind: type[FunctraceError], args: tuple[Any, ...], properties: dict[str, Any]
 ) -> FunctraceError:
     error = kind.__new__(kind, *args)
     error.args = args
-    error.__dict__.update(facts)
+    error.__dict__.update(properties)
     return error
 
 

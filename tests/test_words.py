@@ -74,6 +74,29 @@ WORDS: dict[str, str] = {
 }
 """Word, and what it is called instead."""
 
+NAMES = frozenset(
+    [
+        "answer",
+        "answered",
+        "answers",
+        "ask",
+        "asked",
+        "asks",
+        "fact",
+        "facts",
+        "kin",
+        "lent",
+        "parted",
+        "question",
+        "questions",
+        "sentence",
+        "sentences",
+        "surroundings",
+        "told",
+    ]
+)
+"""Old words that are no names of variables, functions or attributes of the package."""
+
 OPENINGS = re.compile(r"(?:What|Whether|Of|So many|Who|Whose|Those|How) \w")
 """How no docstring begins."""
 
@@ -201,6 +224,16 @@ def _listed(path: Path | None) -> list[Found]:
         if p.suffix in (".py", ".md") and "__pycache__" not in p.parts
         for x in found_in(p)
     ]
+
+
+def test_names_are_the_fields() -> None:
+    found = []
+    for path in sorted((ROOT / "functrace").rglob("*.py")):
+        with tokenize.open(path) as file:
+            for token in tokenize.generate_tokens(file.readline):
+                if token.type == tokenize.NAME and token.string.strip("_") in NAMES:
+                    found.append(f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}")
+    assert not found, "\n".join(found)
 
 
 if __name__ == "__main__":

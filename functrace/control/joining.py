@@ -140,11 +140,11 @@ def _run_while(
         operands = operands[1:]
         fixed = operands[:place]
     else:
-        ask, first, *phases = runs
+        condition, first, *phases = runs
         fixed, place = operands[:place], place + loop.carries[0]
         carry, rows = _run_first(
             loop,
-            ask,
+            condition,
             first,
             fixed,
             operands[loop.constants : place],
@@ -168,7 +168,7 @@ def _run_while(
 
 def _run_first(
     loop: Loop,
-    ask: Compiled,
+    condition: Compiled,
     step: Compiled,
     fixed: Sequence[Any],
     carry: Sequence[Any],
@@ -178,7 +178,7 @@ def _run_first(
     """Run the first phase; return its carry, and a tuple of per-step outputs for each step."""
     end, most, steps = 1 + len(carry), loop.most, 0
     rows: list[tuple[Any, ...]] = []
-    (goes_on,) = ask(*fixed, *carry)
+    (goes_on,) = condition(*fixed, *carry)
     if not keeps and most is None:
         while goes_on:
             goes_on, *carry = step(*fixed, *carry)

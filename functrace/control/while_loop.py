@@ -185,7 +185,7 @@ def _written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spe
     further phase.
     """
     trip = Trip._make(params)
-    ask = write.program(trip.cond, "goes_on")
+    condition = write.program(trip.cond, "goes_on")
     steps = [
         write.program(body, "step" if len(trip.bodies) == 1 else f"phase_{k}")
         for k, body in enumerate(trip.bodies)
@@ -216,7 +216,7 @@ def _written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spe
             left = ", ".join([*carry, *more])
             row = f"({', '.join(more)}{',' if len(more) == 1 else ''})"
             if not phase:
-                found.append(f"while {ask}({', '.join([*fixed, *carry])}):")
+                found.append(f"while {condition}({', '.join([*fixed, *carry])}):")
                 if trip.most is not None:
                     found.append(f"    assert len({rows}) < {trip.most}, 'max_steps={trip.most}'")
             else:

@@ -60,12 +60,12 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> DerivedLoop:
             cond=vmap_program(trip.cond, size, mapped.inputs[0], [False]), bodies=tuple(bodies)
         )
         return DerivedLoop(made, [*constants, *chain(*carries)], tuple)
-    ask = vmap_program(trip.cond, size, mapped.inputs[0], [True]).interned()
-    active = call_program(ask, [*constants, *carries[0]])[0]
+    condition = vmap_program(trip.cond, size, mapped.inputs[0], [True]).interned()
+    active = call_program(condition, [*constants, *carries[0]])[0]
     made = trip._replace(
         cond=_any_active(trip, mapped, size),
         bodies=tuple(
-            [_chosen(trip, mapped, size, phase, ask) for phase in range(len(trip.bodies))]
+            [_chosen(trip, mapped, size, phase, condition) for phase in range(len(trip.bodies))]
         ),
         carries=(1 + trip.carries[0], *trip.carries[1:]),
     )
@@ -143,7 +143,9 @@ def _any_active(trip: Trip, mapped: _BatchedFlags, size: int) -> Program:
     return finish(into, [operand_of(into, result, result.aval)], trip.cond, trip.cond.name)
 
 
-def _chosen(trip: Trip, mapped: _BatchedFlags, size: int, phase: int, ask: Program) -> Program:
+def _chosen(
+    trip: Trip, mapped: _BatchedFlags, size: int, phase: int, condition: Program
+) -> Program:
     """Return the body of a phase of a loop per example: active examples take the step, others keep
     their carry.
     """
@@ -172,7 +174,7 @@ def _chosen(trip: Trip, mapped: _BatchedFlags, size: int, phase: int, ask: Progr
     stay = build.program([*inputs[start : start + count], *idle], "stay").interned()
     results = cond_program(active, given, [stay, body], tuple(flags))
     if not phase:
-        again = call_program(ask, [*given[:start], *results[:count]])[0]
+        again = call_program(condition, [*given[:start], *results[:count]])[0]
         results = [again, *results[:count], active, *results[count:]]
     return finish(into, [operand_of(into, r, aval_of(r)) for r in results], body, body.name)
 

@@ -56,11 +56,15 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from malloc.
 @functools.lru_cache(maxsize=1)
 def _library() -> CDLL | None:
     """Return the C library, if it is glibc and the environment does not configure its malloc."""
-    told = any(
+    is_configured = any(
         name in os.environ
         for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")
     )
-    if sys.platform != "linux" or told or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+    if (
+        sys.platform != "linux"
+        or is_configured
+        or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    ):
         return None
     name = "CS_GNU_LIBC_VERSION"
     if name not in os.confstr_names or not (os.confstr(name) or "").startswith("glibc"):
@@ -71,16 +75,16 @@ def _library() -> CDLL | None:
 
 
 @functools.lru_cache(maxsize=1)
-def _asks(library: CDLL) -> Callable[[], Any]:
+def _heap_statistics(library: CDLL) -> Callable[[], Any]:
     """Return glibc's function for heap statistics: a structure with the ``free`` bytes."""
     import ctypes
 
     names = ("arena", "chunks", "small", "maps", "mapped", "most", "fast", "used", "free", "top")
-    ask: Any = library.mallinfo2
-    ask.restype = type(
+    mallinfo: Any = library.mallinfo2
+    mallinfo.restype = type(
         "Heap", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_size_t) for name in names]}
     )
-    return ask
+    return mallinfo
 
 
 def _resident() -> int:
@@ -94,7 +98,7 @@ def _resident() -> int:
 
 def _free(library: CDLL) -> int:
     """Return the bytes in glibc's free lists."""
-    return _asks(library)().free
+    return _heap_statistics(library)().free
 
 
 @final

@@ -112,7 +112,7 @@ class TapeGuard:
         """Cache nodes by key; their guards hold the tapes."""
         self._last = MemoTable("transformed programs that were found last", MOST_GUESSES)
 
-    def answer(self, call: RecordingView) -> int:
+    def outcome(self, call: RecordingView) -> int:
         """Return the number of the tape."""
         tape, nodes = call.tape, self.nodes
         key: Any = self._last.get(call.guess)
@@ -155,19 +155,19 @@ class LiteralsGuard:
         self.tape, self.arguments, self.literals = tape, arguments, literals
         self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # last literals, and their key
 
-    def answer(self, call: RecordingView) -> tuple[Any, ...]:
+    def outcome(self, call: RecordingView) -> tuple[Any, ...]:
         """Return the numbers, except those that are arguments."""
         literals, (plain, found) = call.literals, self._last
         if literals == plain:
             return found
         known = self.arguments
-        answer = tuple([
+        outcome = tuple([
             None if k in known and holds(known[k].dtype, value) else number_key(value) for k,
             value in enumerate(literals)
         ])  # fmt: skip
-        if not any(type(part) is bytes for part in answer):
-            self._last = literals, answer
-        return answer
+        if not any(type(part) is bytes for part in outcome):
+            self._last = literals, outcome
+        return outcome
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
         """Return the reason of a miss: the numbers are new."""
@@ -285,7 +285,7 @@ class TransformCache(Table[TransformedRecording]):
         build: Callable[[Program], Any],
     ) -> TransformedRecording:
         """Build a form for a recording, and cache it."""
-        key = self.root.guard.answer(call)
+        key = self.root.guard.outcome(call)
         node: Any = self.root.next.get(key)
         before: LiteralsGuard | None = None if node is None else node.guard
         program, chosen, avals = template(
@@ -304,7 +304,7 @@ class TransformCache(Table[TransformedRecording]):
             guard = LiteralsGuard(
                 tape, {} if before is None else before.arguments | known, call.literals
             )
-        self.insert([(self.root.guard, key), (guard, guard.answer(call))], form)
+        self.insert([(self.root.guard, key), (guard, guard.outcome(call))], form)
         self.trim(self.root.next.get(key), MOST_FORMS)
         return form
 

@@ -603,7 +603,7 @@ def index_source(index: tuple[Any, ...]) -> str:
     return ", ".join(parts) if parts else "()"
 
 
-_Nest: TypeAlias = "Scalar | np.generic | list[_Nest]"
+_NestedList: TypeAlias = "Scalar | np.generic | list[_NestedList]"
 
 
 def small_constant(value: Constant, what: str) -> str:
@@ -611,9 +611,9 @@ def small_constant(value: Constant, what: str) -> str:
     array = constant_array(value, what)
     kind = _dtype_source(array.dtype)
 
-    def nest(values: _Nest) -> str:
+    def listed(values: _NestedList) -> str:
         return (
-            "[" + ", ".join(map(nest, values)) + "]"
+            "[" + ", ".join(map(listed, values)) + "]"
             if isinstance(values, list)
             else element(values)
         )
@@ -629,7 +629,7 @@ def small_constant(value: Constant, what: str) -> str:
         return f"{kind}({element(array.item())})"
     if array.size == 0:
         return f"np.empty({array.shape}, {kind})"
-    return f"np.array({nest(array.tolist())}, {kind})"
+    return f"np.array({listed(array.tolist())}, {kind})"
 
 
 def _dtype_source(dtype: np.dtype[Any]) -> str:

@@ -282,7 +282,7 @@ class _Parser:
             return self.blob(aval)
         texts: list[str] = []
         if self.elements(texts) != aval.shape and aval.size:
-            self.fail(f"the nest of values does not have the shape of {aval}")
+            self.fail(f"the nested list of values does not have the shape of {aval}")
         if len(texts) != aval.size:
             self.fail(f"{len(texts)} values for {aval}")
         try:
@@ -308,7 +308,7 @@ class _Parser:
                 self.expect("]")
                 break
         if len(set(shapes)) > 1:
-            self.fail("the nest of values is ragged")
+            self.fail("the nested list of values is ragged")
         return (len(shapes), *(shapes[0] if shapes else ()))
 
     def blob(self, aval: ShapeDtype) -> Any:

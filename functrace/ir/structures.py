@@ -76,7 +76,7 @@ class Loop(NamedTuple):
     takes: tuple[int, ...] | None = None
 
     @property
-    def asks(self) -> bool:
+    def has_condition(self) -> bool:
         """True if the first body is the loop condition."""
         return self.length is None and self.takes is None
 
@@ -95,12 +95,16 @@ class Loop(NamedTuple):
         """Return the stacked per-step outputs of the bodies, in the order in which bodies read
         them.
         """
-        phases, ends, found = bodies[self.asks :], sum(self.carries[self.hidden :]), list[Stack]()
+        phases, ends, found = (
+            bodies[self.has_condition :],
+            sum(self.carries[self.hidden :]),
+            list[Stack](),
+        )
         for n in (self.takes or (0,))[1:]:
             read = phases[0].input_ids[self.constants + self.carries[0] + len(found)]
             found.append(Stack(phases[0].avals[read], None, n))
         for phase, (body, count) in enumerate(zip(phases, self.carries, strict=True)):
-            place, skipped = self.constants + count, count + (self.asks and not phase)
+            place, skipped = self.constants + count, count + (self.has_condition and not phase)
             found = [
                 stack._replace(readers=(*stack.readers, (phase, place + n)))
                 for n, stack in enumerate(found)

@@ -58,7 +58,7 @@ class Comparison:
     def __str__(self) -> str:
         return self._text
 
-    def answer(self, given: Sequence[Any]) -> bool:
+    def outcome(self, given: Sequence[Any]) -> bool:
         """Evaluate the comparison for concrete numbers, given by position."""
         return self._relation(self._a(given), self._b(given))
 
@@ -115,7 +115,7 @@ class Comparisons:
 
     def fit(self, given: Sequence[Any]) -> bool:
         """Return True if every recorded comparison has the same result for these numbers."""
-        return all(comparison.answer(given) is answer for comparison, answer in self.recorded)
+        return all(comparison.outcome(given) is outcome for comparison, outcome in self.recorded)
 
 
 @final

@@ -417,14 +417,14 @@ def curve_fit(
             return _solve(cholesky(weights), difference)
         return difference / weights  # of one or m elements
 
-    asked = s.function(named(f, residuals), at)
+    recorded = s.function(named(f, residuals), at)
     if callable(jac):
         slope: Function = jac
         s.function(
             lambda p: _weighted(arrayed(slope(x, *[p[k] for k in range(count)])), weights), at
         )
     elif jac is None or jac in _EXACT:
-        s.function(jacfwd(asked), at)
+        s.function(jacfwd(recorded), at)
     if not s.traced:
         return scipys()
     if full_output:
@@ -449,7 +449,7 @@ def curve_fit(
 
     def equations(p: Numbers) -> Any:
         def cost(p: Numbers) -> Any:
-            return 0.5 * np.sum(asked(p) ** 2)
+            return 0.5 * np.sum(recorded(p) ** 2)
 
         slope = grad(cost)(p)
         return projected(p, slope, lower, upper) if has_limits else slope
@@ -457,7 +457,7 @@ def curve_fit(
     known = s.is_concrete
     (p,) = s.at_once(solve) if known else s.run(solve, [ShapeDtype((count,), _FLOAT)])
     p = s.defined(p, equations, at_solution=known)
-    return p, _covariance(asked, p, size - count, absolute_sigma)
+    return p, _covariance(recorded, p, size - count, absolute_sigma)
 
 
 def _weighted(
@@ -480,13 +480,13 @@ def _feasible(lower: Shaped[Any, "n"], upper: Shaped[Any, "n"]) -> Shaped[Any, "
 
 
 def _covariance(
-    asked: SolverFunction, p: Shaped[Any, "k"], freedom: int, absolute: bool
+    recorded: SolverFunction, p: Shaped[Any, "k"], freedom: int, absolute: bool
 ) -> Shaped[Any, "k k"]:
-    slope = jacfwd(asked)(p)
+    slope = jacfwd(recorded)(p)
     covariance = _inverse(slope.T @ slope)
     if absolute:
         return covariance
-    return covariance * (np.sum(asked(p) ** 2) / freedom) if freedom > 0 else covariance * np.inf
+    return covariance * (np.sum(recorded(p) ** 2) / freedom) if freedom > 0 else covariance * np.inf
 
 
 # -- linear problems -------------------------------------------------------------------------------

@@ -253,10 +253,10 @@ def minimize(
         return [raw.x, *counts(raw), *forces]
 
     x, *found = s.run(fields, avals)
-    told = counted(found[: len(COUNTS)])
-    s.ok = told["success"]
+    summary = counted(found[: len(COUNTS)])
+    s.ok = summary["success"]
     x = _solved(s, equations, x, found[len(COUNTS) :], False)
-    return Solution(s.what, x=x, fun=objective(x), **told)
+    return Solution(s.what, x=x, fun=objective(x), **summary)
 
 
 def _solved(
@@ -480,10 +480,10 @@ def minimize_scalar(
         lambda operands, functions: _scalar_fields(solve(operands, functions)),
         [ShapeDtype((), np.dtype(float)), *COUNTS],
     )
-    told = counted(found)
-    s.ok = told["success"]
+    summary = counted(found)
+    s.ok = summary["success"]
     x = s.defined(x, equations, at_solution=False)
-    return Solution(s.what, x=x, fun=objective(x), **told)
+    return Solution(s.what, x=x, fun=objective(x), **summary)
 
 
 def _scalar_fields(raw: Found) -> list[Any]:

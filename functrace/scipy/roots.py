@@ -251,7 +251,7 @@ def _scalar_solving(
     """Prepare the solution of one equation; also return which of the helpers exist."""
     s = SolverCall(what, [_double(x) for x in starts], static)
     example = s.operands[0] if starts else np.float64(0.0)
-    asked = s.function(named(f, lambda x: _number(f(x, *args))), example)
+    recorded = s.function(named(f, lambda x: _number(f(x, *args))), example)
     there = [h is not None for h in helpers]
 
     def with_args(helper: Function) -> Callable[[Any], Any]:
@@ -260,7 +260,7 @@ def _scalar_solving(
     for helper in helpers:
         if helper is not None:
             s.function(with_args(helper), example)
-    return s, asked, there
+    return s, recorded, there
 
 
 def _double(x: Operand) -> Any:
@@ -333,7 +333,7 @@ def root_scalar(
 
     what = "scipy.optimize.root_scalar"
     static = [method, several, xtol, rtol, maxiter, options, len(starts), fprime, fprime2]
-    s, asked, _ = _scalar_solving(what, named(f, alone), args, starts, static)
+    s, recorded, _ = _scalar_solving(what, named(f, alone), args, starts, static)
     if not s.traced:
         return scipy.optimize.root_scalar(*plain)
     slopes: list[Callable[[Any], Any]] = []
@@ -344,7 +344,7 @@ def root_scalar(
     elif first:
         slopes.append(lambda x: fprime(x, *args))
     if method == "newton" and not slopes:
-        slopes = [grad(asked)]
+        slopes = [grad(recorded)]
     if second:
         slopes.append(lambda x: fprime2(x, *args))
     for slope in slopes:
@@ -364,13 +364,13 @@ def root_scalar(
     if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.converged), str(raw.flag)
-        return s.result(raw, {"root": s.defined(np.float64(raw.root), asked, at_solution=True)})
+        return s.result(raw, {"root": s.defined(np.float64(raw.root), recorded, at_solution=True)})
     x, ok, rounds, calls = s.run(
         lambda operands, functions: _root_fields(solve(operands, functions)),
         [ShapeDtype((), _FLOAT), ShapeDtype((), _BOOL), ShapeDtype((), _INT), ShapeDtype((), _INT)],
     )
     s.ok = ok
-    x = s.defined(x, asked, at_solution=False)
+    x = s.defined(x, recorded, at_solution=False)
     return Solution(s.what, root=x, converged=ok, iterations=rounds, function_calls=calls)
 
 
@@ -416,7 +416,7 @@ def _between(
     args = tupled(args)
     if not is_recording():
         return scipys(f, a, b, args, full_output=full_output, **options)
-    s, asked, _ = _scalar_solving(f"scipy.optimize.{name}", f, args, [a, b], [options])
+    s, recorded, _ = _scalar_solving(f"scipy.optimize.{name}", f, args, [a, b], [options])
     if not s.traced:
         return scipys(f, a, b, args, full_output=full_output, **options)
 
@@ -428,14 +428,14 @@ def _between(
     if s.is_concrete:
         raw = s.at_once(solve)
         s.ok, s.message = bool(raw.converged), str(raw.flag)
-        x = s.defined(np.float64(raw.root), asked, at_solution=True)
+        x = s.defined(np.float64(raw.root), recorded, at_solution=True)
         return (x, s.result(raw, {"root": x})) if full_output else x
     x, ok, rounds, calls = s.run(
         lambda operands, functions: _root_fields(solve(operands, functions)),
         [ShapeDtype((), _FLOAT), ShapeDtype((), _BOOL), ShapeDtype((), _INT), ShapeDtype((), _INT)],
     )
     s.ok = ok
-    x = s.defined(x, asked, at_solution=False)
+    x = s.defined(x, recorded, at_solution=False)
     made = Solution(s.what, root=x, converged=ok, iterations=rounds, function_calls=calls)
     return (x, made) if full_output else x
 
@@ -568,7 +568,7 @@ def newton(
         return scipy.optimize.newton(*plain)
     starts = [x0, *([] if x1 is None else [x1])]
     options = (tol, maxiter, rtol, disp)
-    s, asked, there = _scalar_solving(
+    s, recorded, there = _scalar_solving(
         "scipy.optimize.newton", func, args, starts, [options, fprime, fprime2], [fprime, fprime2]
     )
     if not s.traced:
@@ -593,7 +593,7 @@ def newton(
     else:
         x, ok = s.run(solve, [ShapeDtype(shape, dtype), ShapeDtype(shape, _BOOL)])
         s.ok = np.all(ok)
-    x = s.defined(x, asked, at_solution=s.is_concrete, elementwise=True)
+    x = s.defined(x, recorded, at_solution=s.is_concrete, elementwise=True)
     if not full_output:
         return x
     return (

@@ -73,7 +73,7 @@ class SolverFunction:
         leaves = tuple([np.asarray(x)[()] if not isinstance(x, Tracer) else x for x in examples])
         operands = Operands(leaves, {})
         self.staged: StagedFunction
-        self.asks = False
+        self.reads_values = False
         """True if it reads concrete values, so that it must run wherever the solver calls it."""
         try:
             self.staged = stage(
@@ -83,7 +83,7 @@ class SolverFunction:
             if any(concrete_value(x) is None for x in leaves):
                 raise
             self.staged = stage(f, operands, f"{what}: the function {_name(f)}", _name(f))
-            self.asks = True
+            self.reads_values = True
         self.runner = Runner(self.staged.program)
 
     @property
@@ -93,7 +93,7 @@ class SolverFunction:
 
     def __call__(self, *xs: Numbers) -> Any:
         """Call it on values, some of which may be traced."""
-        if self.asks:
+        if self.reads_values:
             return self.f(*xs)
         avals = [self.staged.program.avals[i] for i in self.staged.program.input_ids[: len(xs)]]
         given = [_as(x, aval) for x, aval in zip(xs, avals, strict=True)]
@@ -103,7 +103,7 @@ class SolverFunction:
 
     def on(self, captured: Sequence[Any]) -> Function:
         """Return it as a function of plain arrays, for plain captured values."""
-        if self.asks:
+        if self.reads_values:
             return functools.partial(plainly, self.what, self.f)
         program, tree = self.staged.program, self.staged.out_tree
         avals = [

@@ -35,7 +35,7 @@ class Guard(Protocol[Call]):
     """Reads a property of a call, or of the process, that specializations depend on. A structural
     type."""
 
-    def answer(self, call: Call, /) -> Hashable:
+    def outcome(self, call: Call, /) -> Hashable:
         """Return the property's value for a call. Every look-up calls it."""
         ...
 
@@ -95,11 +95,11 @@ class Miss(NamedTuple):
 
     Args:
         node: the last node.
-        ``answer``: the value of its guard, which has no child.
+        ``outcome``: the value of its guard, which has no child.
     """
 
     node: Node[Any]
-    answer: Hashable
+    outcome: Hashable
 
 
 Path = Sequence[tuple[Guard[Any], Hashable]]
@@ -120,7 +120,7 @@ class Table(BoundedCache[S]):
     Example:
         >>> import numpy as np
         >>> class OverflowMode:
-        ...     def answer(self, call): return np.geterr()["over"]
+        ...     def outcome(self, call): return np.geterr()["over"]
         ...     def why(self, kept, now): return f"overflow is {now}, not {' or '.join(kept)}"
         ...     def merged(self, other): return self if isinstance(other, OverflowMode) else None
         >>> table = Table("programs", OverflowMode(), most_bytes=1 << 20, most=8)
@@ -145,17 +145,17 @@ class Table(BoundedCache[S]):
     def follow(self, node: Node[S] | S, call: object) -> S | Miss:
         """Evaluate guards from a node on; see `find`."""
         while type(node) is Node:
-            answer = node.guard.answer(call)
-            found = node.next.get(answer)
+            outcome = node.guard.outcome(call)
+            found = node.next.get(outcome)
             if found is None:
-                return Miss(node, answer)
+                return Miss(node, outcome)
             node = found
         node.used = self.tick()
         return node
 
     def why(self, miss: Miss) -> str:
         """Explain why a call found no specialization."""
-        return miss.node.guard.why([*miss.node.next], miss.answer)
+        return miss.node.guard.why([*miss.node.next], miss.outcome)
 
     def insert(self, path: Path, made: S) -> None:
         """Insert a specialization at the end of a path of guards.
@@ -191,16 +191,16 @@ class Table(BoundedCache[S]):
                 node, at = found, at + 1
             child: Node[S] | S = made
             below: list[tuple[Node[S], Hashable]] = []
-            for guard, answer in reversed(path[at + 1 :]):
+            for guard, outcome in reversed(path[at + 1 :]):
                 new = Node[S](guard)
-                new.next[answer] = child
-                below.append((new, answer))
+                new.next[outcome] = child
+                below.append((new, outcome))
                 child = new
-            answer = path[at][1]
+            outcome = path[at][1]
             made.guards = (*guards, *[guard for guard, _ in path[at + 1 :]])
-            self._paths[id(made)] = [*nodes, (node, answer), *reversed(below)]
-            before = node.next.get(answer)
-            node.next[answer] = (
+            self._paths[id(made)] = [*nodes, (node, outcome), *reversed(below)]
+            before = node.next.get(outcome)
+            node.next[outcome] = (
                 child  # assigned last: an interrupted call leaves no node without a specialization
             )
             self._drop(before)
@@ -242,9 +242,9 @@ class Table(BoundedCache[S]):
     def _remove(self, entry: S) -> None:
         super()._remove(entry)
         child: Node[S] | S = entry
-        for node, answer in reversed(self._paths.pop(id(entry), [])):
-            if node.next.get(answer) is child:
-                del node.next[answer]
+        for node, outcome in reversed(self._paths.pop(id(entry), [])):
+            if node.next.get(outcome) is child:
+                del node.next[outcome]
             if node.next:
                 break
             child = node

@@ -31,6 +31,7 @@ class ExceptionWrapper:
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, error, trace = exc_info or sys.exc_info()
         self.exc_type: Any = kind
+        self.error = error
         self.exc_msg = "".join(traceback.format_exception(kind, error, trace))
         self.where = where
 
@@ -42,8 +43,8 @@ class ExceptionWrapper:
         try:
             error = self.exc_type(message)
         except Exception:  # its constructor takes something else
-            raise RuntimeError(message) from None
-        raise error
+            raise RuntimeError(message) from self.error
+        raise error from self.error
 
 
 class _Verbatim(str):

@@ -298,8 +298,8 @@ class Check:
             if len(self.findings) > before:
                 return failure is None
         if failure is not None:
-            told = f"{type(failure).__name__}: {failure}"
-            self.found("backward raises", told, "see the traceback of outputs.backward()")
+            message = f"{type(failure).__name__}: {failure}"
+            self.found("backward raises", message, "see the traceback of outputs.backward()")
         return failure is None
 
     def _look_at_gradients(self, returned: object) -> None:
@@ -508,8 +508,8 @@ class Check:
                 *[x.detach() for x in tensors]
             )
         except Exception as error:
-            told = f"under functrace's transforms it raises {type(error).__name__}: {error}"
-            self.found("transforms", told, "see the message")
+            message = f"under functrace's transforms it raises {type(error).__name__}: {error}"
+            self.found("transforms", message, "see the message")
             return
         for place, a, b in zip(places, found, expected, strict=True):
             wanted = np.zeros_like(a._array) if b is None else b._array

@@ -84,7 +84,7 @@ class ConcreteValueSource(Protocol):
     guards of a trace path.
     """
 
-    def answer(self, recording: Recording, variable: int, /) -> Any:
+    def outcome(self, recording: Recording, variable: int, /) -> Any:
         """Return the concrete value with which tracing continues."""
         ...
 
@@ -114,7 +114,9 @@ def read(recording: Recording, variable: int) -> Any:
     function = RUNS_HERE.set(None)
     try:
         return (
-            evaluated(recording, variable) if source is None else source.answer(recording, variable)
+            evaluated(recording, variable)
+            if source is None
+            else source.outcome(recording, variable)
         )
     finally:
         INNERMOST.reset(innermost)

@@ -61,14 +61,14 @@ class Divergence(NamedTuple):
 
     Args:
         source: the line that read the value.
-        `answer`: the value, as text.
+        `outcome`: the value, as text.
     """
 
     source: Source | None
-    answer: str
+    outcome: str
 
     def __str__(self) -> str:
-        return f"{self.answer} at {self.source}"
+        return f"{self.outcome} at {self.source}"
 
 
 class ExampleGroup(NamedTuple):
@@ -115,19 +115,21 @@ class TracePaths:
             self.nbytes -= group.before.nbytes
         return group
 
-    def allow(self, answers: int, asked: Source | None, made: Source | None, examples: int) -> None:
+    def allow(
+        self, outcomes: int, read_at: Source | None, made: Source | None, examples: int
+    ) -> None:
         """Count the paths that one path diverges into.
 
         Raises:
             TooManyPathsError: if there are too many paths.
         """
-        self.count += answers - 1
+        self.count += outcomes - 1
         if self.count > self.most:
             raise TooManyPathsError(
-                f"{self.owner}: this branch has {answers} different values for {examples} "
+                f"{self.owner}: this branch has {outcomes} different values for {examples} "
                 "examples, which makes "
                 f"{self.count} paths or more, and max_paths is {self.most}",
-                at=asked,
+                at=read_at,
                 made=made,
                 fix=f"allow more (vmap(f, max_paths={_round_up(self.count)}); every path is a run "
                 "of the function), or "
@@ -257,7 +259,7 @@ class Examples:
         return self.generations[-1]
 
     @property
-    def has_answered(self) -> bool:
+    def has_outcome(self) -> bool:
         """True if anything has been evaluated."""
         return bool(self.values)
 
@@ -267,11 +269,11 @@ class Examples:
         shown = ", ".join(map(str, rows[:8])) + (
             f" … ({len(rows)} in all)" if len(rows) > 8 else ""
         )
-        return f"example{'s' if len(rows) > 1 else ''} {shown}, which answered {self.forks[-1]}"
+        return f"example{'s' if len(rows) > 1 else ''} {shown}, which had {self.forks[-1]}"
 
     # -- concrete values -----------------------------------------------------------------------
 
-    def answer(self, recording: Recording, variable: int) -> Any:
+    def outcome(self, recording: Recording, variable: int) -> Any:
         """Return a variable's value common to all examples that stay; other examples will wait."""
         self._judge(recording)
         if variable not in self.mapped:
@@ -288,13 +290,15 @@ class Examples:
             )
         labels, count = distinct(plain)
         if count > 1:
-            asked, rows = user_source(), self.rows
-            self.paths.allow(count, asked, recording.source(variable), len(rows))
+            read_at, rows = user_source(), self.rows
+            self.paths.allow(count, read_at, recording.source(variable), len(rows))
             if self.paths.nbytes + self.nbytes > MOST_WAITING * MOST_HELD and self._most < math.inf:
                 self._free_unread(recording, (variable,))
             before = EarlierValues(recording, self)
-            answers = [plain[np.argmax(labels == k)] for k in range(count)]
-            forks = [Divergence(asked, np.array2string(answer, threshold=4)) for answer in answers]
+            outcomes = [plain[np.argmax(labels == k)] for k in range(count)]
+            forks = [
+                Divergence(read_at, np.array2string(outcome, threshold=4)) for outcome in outcomes
+            ]
             groups = [
                 ExampleGroup(rows[labels == k], (*self.forks, forks[k]), before)
                 for k in range(1, count)

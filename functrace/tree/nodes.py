@@ -16,7 +16,7 @@ import inspect
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final, overload
 
 import numpy as np
@@ -460,8 +460,12 @@ def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> N
             )
         if is_leaf is not None and is_leaf(node):
             continue
-        asked = iter([False])  # optree calls is_leaf on the node itself first
-        children, spec = optree.tree_flatten(node, lambda _: next(asked, True), namespace=NAMESPACE)  # noqa: B023
+        is_inner = iter([False])  # optree calls is_leaf on the node itself first
+
+        def is_below(_: object, inner: Iterator[bool] = is_inner) -> bool:
+            return next(inner, True)
+
+        children, spec = optree.tree_flatten(node, is_below, namespace=NAMESPACE)
         if not spec.is_leaf():
             here = {**above, id(node): f"at {name}" if name else ""}
             steps = [shown(accessor[0]) for accessor in spec.accessors()]

@@ -131,7 +131,7 @@ def run_loop(
     kept: list[list[Any]] = [given[stack.output] if stack.phase is None else [] for stack in stacks]
     fixed, place, ends = operands[: loop.constants], loop.constants, []
     arrays = operands[place + sum(loop.carries) :]
-    for phase, (run, count) in enumerate(zip(runs[loop.asks :], loop.carries, strict=True)):
+    for phase, (run, count) in enumerate(zip(runs[loop.has_condition :], loop.carries, strict=True)):
         carry, place = operands[place : place + count], place + count
         first = phase == 0
         read = [
@@ -152,7 +152,7 @@ def run_loop(
                     values.append(np.copy(results[stack.output])[()])
             return results
 
-        if loop.asks and first:
+        if loop.has_condition and first:
             (goes_on,), length = runs[0](*fixed, *carry), 0
             while goes_on:
                 if length == loop.most:

@@ -37,10 +37,10 @@ def test_a_guard_accepts_numbers_with_the_same_comparison_result(
 ) -> None:
     comparisons = Comparisons()
     n = comparisons.number(0, 4)
-    answer = relation(n, other)
-    assert answer is relation(4, other)
+    outcome = relation(n, other)
+    assert outcome is relation(4, other)
     for m in (2, 3, 4, 5, 4.5, math.inf):
-        assert comparisons.fit([m]) is (relation(m, other) is answer)
+        assert comparisons.fit([m]) is (relation(m, other) is outcome)
 
 
 def test_sizes_are_not_0_or_1_and_no_two_are_equal() -> None:

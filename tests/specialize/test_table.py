@@ -18,7 +18,7 @@ CLIPS = False
 class ErrorMode:
     """Guard: what NumPy does at floating-point errors."""
 
-    def answer(self, _call: object) -> Hashable:
+    def outcome(self, _call: object) -> Hashable:
         return tuple(np.geterr().items())
 
     def why(self, kept: Sequence[Any], now: Any) -> str:
@@ -39,7 +39,7 @@ class Flag:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def answer(self, _call: object) -> Hashable:
+    def outcome(self, _call: object) -> Hashable:
         return getattr(sys.modules[__name__], self.name)
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
@@ -57,7 +57,7 @@ class Unset:
     def __init__(self, *names: str) -> None:
         self.names = names
 
-    def answer(self, _call: object) -> str | None:
+    def outcome(self, _call: object) -> str | None:
         return next((name for name in self.names if getattr(sys.modules[__name__], name)), None)
 
     def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
@@ -86,7 +86,7 @@ def found_in(table: Table[Number]) -> int | None:
 
 def insert(table: Table[Number], value: int, *guards: Guard[Any]) -> Number:
     made = Number(value)
-    table.insert([(guard, guard.answer(None)) for guard in (table.root.guard, *guards)], made)
+    table.insert([(guard, guard.outcome(None)) for guard in (table.root.guard, *guards)], made)
     return made
 
 
@@ -169,7 +169,7 @@ def test_a_path_that_nothing_could_find_is_refused() -> None:
         table.insert([(ErrorMode(), "warn")], Number(1))
     made = insert(table, 1)
     with np.errstate(over="raise"), pytest.raises(ValueError, match="already"):
-        table.insert([(table.root.guard, table.root.guard.answer(None))], made)
+        table.insert([(table.root.guard, table.root.guard.outcome(None))], made)
     assert found_in(table) == 1
     table.drop(made)
     assert not table.root.next
@@ -183,12 +183,12 @@ def test_a_guard_that_takes_the_place_of_another_one_is_found(
     """
     table = table_of()
     root = table.root.guard
-    answer = root.answer(None)
-    table.insert([(root, answer), (Flag("ROUNDS"), False), (Flag("CLIPS"), False)], Number(1))
+    outcome = root.outcome(None)
+    table.insert([(root, outcome), (Flag("ROUNDS"), False), (Flag("CLIPS"), False)], Number(1))
     assert found_in(table) == 1
-    table.insert([(root, answer), (Flag("ROUNDS"), False), (Unset("CLIPS"), None)], Number(2))
+    table.insert([(root, outcome), (Flag("ROUNDS"), False), (Unset("CLIPS"), None)], Number(2))
     assert found_in(table) == 2 and len(table) == 1
-    table.insert([(root, answer), (Unset("CLIPS"), None)], Number(3))
+    table.insert([(root, outcome), (Unset("CLIPS"), None)], Number(3))
     assert found_in(table) == 3 and len(table) == 1
 
 
@@ -197,7 +197,7 @@ def test_an_interrupted_insert_leaves_no_node_without_a_specialization(
 ) -> None:
     table = table_of()
     root = table.root.guard
-    path = [(root, root.answer(None)), (Flag("ROUNDS"), False), (Flag("CLIPS"), False)]
+    path = [(root, root.outcome(None)), (Flag("ROUNDS"), False), (Flag("CLIPS"), False)]
 
     class Interrupting(Flag):
         def merged(self, other: Guard[Any]) -> Flag | None:
@@ -209,8 +209,8 @@ def test_an_interrupted_insert_leaves_no_node_without_a_specialization(
     monkeypatch.setattr(table, "add", interrupted)
     with pytest.raises(KeyboardInterrupt):
         table.insert([(root, "another mode"), *path[1:]], Number(3))
-    for answer, node in table.root.next.items():
-        assert [*table.leaves(node)], answer
+    for outcome, node in table.root.next.items():
+        assert [*table.leaves(node)], outcome
     assert found_in(table) == 1
 
 
@@ -221,13 +221,13 @@ def interrupted(*_given: object) -> None:
 def test_trim_keeps_the_most_recently_used_entry() -> None:
     table = table_of()
     root = table.root.guard
-    answer = root.answer(None)
+    outcome = root.outcome(None)
     for name in ("ROUNDS", "CLIPS"):
         for value in (False, True):
-            table.insert([(root, answer), (Flag("ROUNDS"), (name, value))], Number(len(table)))
+            table.insert([(root, outcome), (Flag("ROUNDS"), (name, value))], Number(len(table)))
     (first,) = [leaf for leaf in table.leaves(table.root) if leaf.value == 0]
     first.used = table.tick()
-    table.trim(table.root.next[answer], 2)
+    table.trim(table.root.next[outcome], 2)
     assert sorted(leaf.value for leaf in table.leaves(table.root)) == [0, 3]
     table.trim(None, 0)
     assert len(table) == 2

@@ -135,7 +135,7 @@ def _divergence(one: PathResult, other: PathResult) -> str:
     """Describe where two paths diverge."""
     for a, b in zip(one.forks, other.forks, strict=False):
         if a != b:
-            return f"they diverge at {a.source} (values {a.answer} and {b.answer})"
+            return f"they diverge at {a.source} (values {a.outcome} and {b.outcome})"
     return "the traces agree on every branch condition"
 
 

@@ -204,7 +204,7 @@ class _MappedCall:
             recording.handles = AllHandles()
             call = RecordedCall(recording, self.f, self._inputs, wanted=wanted, reads=())
             self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")
-            if is_first and not examples.has_answered:
+            if is_first and not examples.has_outcome:
                 self.whole = self._run_whole(call)
                 return
             values = examples.results(recording, call.outputs)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Words = tuple[str, ...]
     State = dict[str, "State"] | np.ndarray[Any, Any] | tuple[Any, ...] | int | float | str
 
-_told: ContextVar[set[int] | None] = ContextVar(
+_warned: ContextVar[set[int] | None] = ContextVar(
     "generators of which has been warned while functions are staged", default=None
 )
 
@@ -54,14 +54,14 @@ def watching(f: Callable[..., Any], name: str) -> Generator[None]:
     if not seen:
         yield
         return
-    outer = _told.get()
-    told: set[int] = set() if outer is None else outer
-    token = _told.set(told)
+    outer = _warned.get()
+    warned: set[int] = set() if outer is None else outer
+    token = _warned.set(warned)
     before = {id(generator): _state(generator) for *_, generator in seen}
     try:
         yield
     finally:
-        _told.reset(token)
+        _warned.reset(token)
     moved = {
         key: [(function, words) for function, words, generator in seen if id(generator) == key]
         for key in {
@@ -71,12 +71,12 @@ def watching(f: Callable[..., Any], name: str) -> Generator[None]:
         }
     }
     for key, places in moved.items():
-        if key not in told:
+        if key not in warned:
             is_pythons = any(
                 id(generator) == key and hasattr(generator, "getstate") for *_, generator in seen
             )
             _warn(name, functions[0], places, is_pythons=is_pythons)
-    told.update(moved)
+    warned.update(moved)
 
 
 def _warn(

@@ -92,9 +92,9 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
         ]
 
     def combined(first: list[Any], second: list[Any]) -> list[Any]:
-        found, nest = flatten(fn(unflatten(tree, first), unflatten(tree, second)))
-        if nest != tree:
-            path, taken, returned = difference(tree, nest)
+        found, out_tree = flatten(fn(unflatten(tree, first), unflatten(tree, second)))
+        if out_tree != tree:
+            path, taken, returned = difference(tree, out_tree)
             what = f"{owner}: the function takes {taken} and returns {returned}"
             raise TreeError(
                 f"{what}{path and f' at {path}'}",

@@ -237,7 +237,7 @@ def while_on_plain_values(
     Raises:
         Traced: if a value is traced.
     """
-    question = f"the condition {function_name(cond_fun)} of {carry.owner}"
+    described = f"the condition {function_name(cond_fun)} of {carry.owner}"
     while True:
         checked, val, steps = _CarryChecker(carry), _locked(carry), 0
         kind, shape, dtype = checked.alone
@@ -248,7 +248,7 @@ def while_on_plain_values(
                     if isinstance(goes_on, Tracer):
                         raise ClosesOverTraced
                     goes_on = predicate(
-                        goes_on, question, "compute one bool from it, e.g. with np.any"
+                        goes_on, described, "compute one bool from it, e.g. with np.any"
                     )
                 if not goes_on:
                     return _finished(carry, val)
@@ -318,7 +318,7 @@ class _StackedResults:
     def __init__(self, owner: str, steps: int) -> None:
         self.owner, self.steps = owner, steps
         self.stacks: list[Any] = []
-        self._nest: PyTreeSpec | None = None
+        self._out_tree: PyTreeSpec | None = None
         self._avals: list[ShapeDtype] = []
         self._kinds: list[type] = []
 
@@ -329,14 +329,14 @@ class _StackedResults:
         ):  # a single leaf again: no structure to compare
             leaves: Sequence[Any] = (y,)
         else:
-            leaves, nest = flatten(y)
-            if self._nest is None:
-                self._nest = nest
+            leaves, out_tree = flatten(y)
+            if self._out_tree is None:
+                self._out_tree = out_tree
                 self._avals = [aval_of(as_value(leaf, self.owner)) for leaf in leaves]
-                self._kinds = [type(leaf) for leaf in leaves] if nest.is_leaf() else []
+                self._kinds = [type(leaf) for leaf in leaves] if out_tree.is_leaf() else []
                 self.stacks = [np.empty((self.steps, *a.shape), a.dtype) for a in self._avals]
-            elif nest != self._nest:
-                raise _other_results(self.owner, nest, self._nest)
+            elif out_tree != self._out_tree:
+                raise _other_results(self.owner, out_tree, self._out_tree)
         for stack, leaf, aval in zip(self.stacks, leaves, self._avals, strict=True):
             if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
                 if isinstance(leaf, Tracer):
@@ -350,7 +350,7 @@ class _StackedResults:
 
     def tree(self) -> Any:
         """Return the stacked results."""
-        return None if self._nest is None else unflatten(self._nest, self.stacks)
+        return None if self._out_tree is None else unflatten(self._out_tree, self.stacks)
 
 
 # -- traced values ---------------------------------------------------------------------------------
@@ -361,13 +361,15 @@ def while_eagerly(
 ) -> tuple[bool, Any]:
     """Run a loop on traced values, step by step; return whether all values are concrete, and the
     last carry."""
-    question = f"the condition {function_name(cond_fun)} of {carry.owner}"
+    described = f"the condition {function_name(cond_fun)} of {carry.owner}"
     while True:
         val, steps = _started(carry), 0
         try:
             while True:
                 goes_on = concrete_value(
-                    predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any")
+                    predicate(
+                        cond_fun(val), described, "compute one bool from it, e.g. with np.any"
+                    )
                 )
                 if goes_on is None:
                     return False, None
@@ -395,7 +397,7 @@ def scan_eagerly(
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     arrays = [_read_only(x) for x in arrays]
     while True:
-        val, ys, nest = _started(carry), list[list[Any]](), flatten(None)[1]
+        val, ys, out_tree = _started(carry), list[list[Any]](), flatten(None)[1]
         try:
             for t in order:
                 pair = f(val, unflatten(arrays_tree, [x[t] for x in arrays]))
@@ -407,9 +409,9 @@ def scan_eagerly(
                     )
                 val = _next(carry, pair[0])
                 leaves, found = flatten(pair[1])
-                if ys and found != nest:
-                    raise _other_results(carry.owner, found, nest)
-                nest = found
+                if ys and found != out_tree:
+                    raise _other_results(carry.owner, found, out_tree)
+                out_tree = found
                 ys.append([as_value(leaf, carry.owner) for leaf in leaves])
                 if [aval_of(y) for y in ys[-1]] != [aval_of(y) for y in ys[0]]:
                     raise ShapeError(
@@ -419,7 +421,7 @@ def scan_eagerly(
             continue
         placed = ys[::-1] if reverse else ys
         return _ended(carry, val), unflatten(
-            nest, [np.stack(list(column)) for column in zip(*placed, strict=True)]
+            out_tree, [np.stack(list(column)) for column in zip(*placed, strict=True)]
         )
 
 

@@ -215,14 +215,14 @@ def while_loop(
     body = _RecordedBody(
         lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given
     )
-    question = f"the condition {function_name(cond_fun)} of {owner}"
+    described = f"the condition {function_name(cond_fun)} of {owner}"
 
     def goes_on(val: PyTree) -> Any:
-        return predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any")
+        return predicate(cond_fun(val), described, "compute one bool from it, e.g. with np.any")
 
     condition = carry.stage(
         goes_on,
-        question,
+        described,
         carry.given,
     )
     count = body.carries

@@ -42,7 +42,7 @@ from functrace.tracing.tracer import Tracer
 from functrace.tracing.values import evaluated
 from functrace.transforms.examples import same_operation
 
-Answer = bytes
+Outcome = bytes
 """The bytes of a guard's value; its variable has the shape and dtype."""
 
 
@@ -60,7 +60,7 @@ class CapturedArraysGuard:
     def __init__(self, reads: ReadSnapshot | None, function: str) -> None:
         self.reads, self.function = reads, function
 
-    def answer(self, _call: object) -> str | None:
+    def outcome(self, _call: object) -> str | None:
         """Return the name of an array that has been changed; ``None`` if there is none."""
         return None if self.reads is None else self.reads.changed()
 
@@ -71,7 +71,7 @@ class CapturedArraysGuard:
     def merged(self, other: Guard[Any]) -> CapturedArraysGuard | None:
         """Return the other guard, which includes this one's arrays, if these are unchanged."""
         return (
-            other if isinstance(other, CapturedArraysGuard) and self.answer(None) is None else None
+            other if isinstance(other, CapturedArraysGuard) and self.outcome(None) is None else None
         )
 
 
@@ -96,8 +96,8 @@ class GuardRecorder:
         "_judged",
         "_known",
         "_program",
-        "answers",
         "is_faulty",
+        "outcomes",
         "values",
     )
 
@@ -109,19 +109,19 @@ class GuardRecorder:
         self._compared = self._judged = 0
         self._dependent: set[int] = set()
         self.values: dict[int, Any] = {}
-        self.answers: dict[int, Answer] = {}
+        self.outcomes: dict[int, Outcome] = {}
         """The variables whose values were read, in order."""
         self.is_faulty = False
         """True if an evaluation has raised: if the function caught it, no guard records the branch
         taken."""
 
-    def answer(self, recording: Recording, variable: int) -> Any:
+    def outcome(self, recording: Recording, variable: int) -> Any:
         """Return the value of a variable, which is a guard from now on."""
         value = self.value(recording, variable)
         while isinstance(value, Tracer):
             value = value.ft_concrete()
-        if variable not in self.answers and self._is_dependent(recording, variable):
-            self.answers[variable] = comparison_key(value)
+        if variable not in self.outcomes and self._is_dependent(recording, variable):
+            self.outcomes[variable] = comparison_key(value)
         return value
 
     def value(self, recording: Recording, variable: int) -> Any:
@@ -166,7 +166,7 @@ class GuardRecorder:
         return variable in dependent
 
 
-def comparison_key(value: Any) -> Answer:
+def comparison_key(value: Any) -> Outcome:
     """Return the bytes of a value, for comparison."""
     return (
         value.tobytes()
@@ -265,7 +265,7 @@ class ValueGuard:
     def __init__(self, piece: PathSegment, begin: int) -> None:
         self.piece, self.begin, self.variable = piece, begin, piece.wanted[0]
 
-    def answer(self, call: HasVariables) -> Hashable:
+    def outcome(self, call: HasVariables) -> Hashable:
         """Compute and return the value; the call keeps the intermediate results."""
         piece, variables = self.piece, call.variables
         if variables is None:
@@ -304,7 +304,7 @@ class ValueGuard:
 
 
 def guarded_path(
-    start: Any, program: Program, answers: Mapping[int, Answer]
+    start: Any, program: Program, outcomes: Mapping[int, Outcome]
 ) -> tuple[list[tuple[Guard[Any], Hashable]], PathSegment]:
     """Return the guards of a path, reusing those of other paths, and the piece that computes the
     results.
@@ -312,13 +312,13 @@ def guarded_path(
     Args:
         start: the node of the tree where the path begins.
         program: the path.
-        ``answers``: the variables that were read, in order, and their values.
+        ``outcomes``: the variables that were read, in order, and their values.
     """
     made: dict[int, PathSegment | None] = dict.fromkeys(program.input_ids)
     path: list[tuple[Guard[Any], Hashable]] = []
     node: Any = start
     begin = 0
-    for variable, answer in answers.items():
+    for variable, outcome in outcomes.items():
         piece, computed = _piece(program, (variable,), made)
         guard = ValueGuard(piece, begin)
         if (
@@ -326,11 +326,11 @@ def guarded_path(
             and isinstance(node.guard, ValueGuard)
             and node.guard.merged(guard) is node.guard
         ):
-            guard, node = node.guard, node.next.get(answer)
+            guard, node = node.guard, node.next.get(outcome)
         else:
             node = None
         made.update(dict.fromkeys(computed, guard.piece))
-        path.append((guard, answer))
+        path.append((guard, outcome))
         begin = variable + 1
     return path, _piece(program, program.output_ids, made, is_last=True)[0]
 

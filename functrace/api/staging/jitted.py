@@ -306,7 +306,7 @@ def jit(
                     found.__class__ is Node
                     and (guard := found.guard).__class__ is CapturedArraysGuard
                 ):  # inlined `Table.follow`
-                    found = found.next.get(guard.answer(None))
+                    found = found.next.get(guard.outcome(None))
                 if found.__class__ is StagedProgram:
                     found.used = tick()
                     if found.is_leaf:

@@ -421,7 +421,7 @@ class ProgramCache(Table[StagedProgram]):
         unchanged: CapturedArraysGuard | None = None
         if start.__class__ is Node and isinstance(start.guard, CapturedArraysGuard):  # type: ignore[union-attr]
             unchanged = start.guard  # type: ignore[union-attr]
-            if unchanged.answer(signature) is not None:  # the kept paths are invalid
+            if unchanged.outcome(signature) is not None:  # the kept paths are invalid
                 unchanged = shared = None
         recorder = GuardRecorder(signature.values, shared, signature.variables or {})
         try:
@@ -442,7 +442,7 @@ class ProgramCache(Table[StagedProgram]):
             return _RecordedProgram(lambda: result)
         reads = reads_of(f, name, call.watches, None if unchanged is None else unchanged.reads)
         begin = None if unchanged is None else start.next.get(None)  # type: ignore[union-attr]
-        path, piece = guarded_path(begin, program, recorder.answers)
+        path, piece = guarded_path(begin, program, recorder.outcomes)
         staged = StagedProgram(program, call.out_tree, piece=piece if path else None)
         return _RecordedProgram(
             lambda: result, staged, [(CapturedArraysGuard(reads, name), None), *path]

@@ -72,7 +72,7 @@ class SignatureGuard:
         self._described: OrderedDict[Hashable, SignatureDescription] = OrderedDict()
         self._lock = Lock(self.clear)
 
-    def answer(self, call: Signature) -> Hashable:
+    def outcome(self, call: Signature) -> Hashable:
         """Return the key."""
         return call.key
 

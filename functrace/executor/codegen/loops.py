@@ -204,9 +204,9 @@ class _LoopWriter:
         self.made: list[Line] = []
         self.local_names: dict[str, None] = {}
         """Names whose last use is in the loop."""
-        self.asks = int(loop.asks)
-        bodies = step.bodies[self.asks :]
-        first = [self.asks, *[0] * len(bodies)]
+        self.has_condition = int(loop.has_condition)
+        bodies = step.bodies[self.has_condition :]
+        first = [self.has_condition, *[0] * len(bodies)]
         self.phases = [
             _Phase(plan, loop.constants, f, n)
             for plan, f, n in zip(bodies, first, loop.carries, strict=False)
@@ -283,7 +283,7 @@ class _LoopWriter:
             if number or self.order.takes is not None:
                 flags = [flag for group in kept for flag in group]
                 given += [i for i, flag in zip(phase.others, flags, strict=True) if flag]
-            elif not self.asks:  # slices only if profitable
+            elif not self.has_condition:  # slices only if profitable
                 slices = [i for i in phase.others if is_counted(program.avals[i])]
                 found = carried_numbers(program, [*given, *slices], phase.inputs, phase.outputs)
                 given += [i for i in slices if i in read_as_numbers(program, found)]
@@ -294,11 +294,11 @@ class _LoopWriter:
                 *phase.numbers.intersection((*phase.outputs, *phase.kept)),
             }
             needed.update([place for place, i in enumerate(phase.constants) if i in tested])
-        if self.asks:
-            ask = self.step.bodies[0].program
-            ids = ask.input_ids
+        if self.has_condition:
+            condition = self.step.bodies[0].program
+            ids = condition.input_ids
             found = set(self.condition_numbers())
-            tested = read_as_numbers(ask, found)
+            tested = read_as_numbers(condition, found)
             needed.update([place for place in range(self.order.constants) if ids[place] in tested])
         avals = self.phases[0].plan.program.avals
         for place in sorted(needed):
@@ -307,15 +307,15 @@ class _LoopWriter:
 
     def condition_numbers(self) -> set[int]:
         """Return the variables of the condition that are Python numbers."""
-        ask, phase = self.step.bodies[0].program, self.phases[0]
+        condition, phase = self.step.bodies[0].program, self.phases[0]
         count = self.order.constants
-        given = [i for i in ask.input_ids[:count] if is_counted(ask.avals[i])]
+        given = [i for i in condition.input_ids[:count] if is_counted(condition.avals[i])]
         given += [
             i
-            for i, own in zip(ask.input_ids[count:], phase.inputs, strict=True)
+            for i, own in zip(condition.input_ids[count:], phase.inputs, strict=True)
             if own in phase.numbers
         ]
-        return carried_numbers(ask, given, (), ())
+        return carried_numbers(condition, given, (), ())
 
     def start(self, starts: Sequence[str]) -> list[list[str]]:
         """Write the initial carries of all phases; returns their names."""
@@ -352,13 +352,17 @@ class _LoopWriter:
             phase.plan,
             names,
             self.outer.values,
-            lent=set(self.fixed),
+            reserved=set(self.fixed),
             targets=targets,
             numbers=phase.numbers.difference(phase.constants),
             twins={phase.constants[place]: name for place, name in self.twins.items()},
             ranges=ranges,
             scalars=phase.scalars().union(
-                [i for i in phase.others if not (self.asks or phase.plan.program.avals[i].shape)]
+                [
+                    i
+                    for i in phase.others
+                    if not (self.has_condition or phase.plan.program.avals[i].shape)
+                ]
             ),
             within=self.now,
             depth=self.outer.depth + 1,
@@ -494,7 +498,7 @@ class _LoopWriter:
         else:
             results += self.first(carries[0], kept)
         for number, (phase, carry) in enumerate(zip(self.phases, carries, strict=True)):
-            if self.asks and not number:
+            if self.has_condition and not number:
                 continue
             spares, targets = self.double_buffered(phase, copies=False)
             slices: list[str] = []
@@ -544,8 +548,10 @@ class _LoopWriter:
         if steps:
             self.add(f"    if {steps} == {loop.most}: {self.bind(loop.refuse)}()")
             self.add(f"    {steps} += 1")
-        ask, ids = self.step.bodies[0].program, [*phase.constants, *phase.inputs]
-        ranges = limits(ask, dict(zip(ask.input_ids, ids, strict=True)), phase.plan.program)
+        condition, ids = self.step.bodies[0].program, [*phase.constants, *phase.inputs]
+        ranges = limits(
+            condition, dict(zip(condition.input_ids, ids, strict=True)), phase.plan.program
+        )
         inner = self.body(phase, carry, (), targets, ranges)
         if kept:
             self.add(f"    {kept[0].name}.append({self.row(phase, inner)})")
@@ -573,7 +579,7 @@ class _LoopWriter:
             plan,
             dict(zip(ids, [*self.fixed, *carry], strict=True)),
             self.outer.values,
-            lent={*self.fixed, *carry},
+            reserved={*self.fixed, *carry},
             numbers=found.difference(ids[:count]),
             twins={ids[place]: name for place, name in self.twins.items()},
             scalars={
@@ -587,8 +593,8 @@ class _LoopWriter:
         self.made += inner.write([*plan.steps])
         self.local_names.update(inner.locals)
         self.outer.locals.update(inner.locals)
-        answer = plan.program.output_ids[0]
-        return self.assigned(inner.exact(answer) if answer in found else inner.names[answer])
+        outcome = plan.program.output_ids[0]
+        return self.assigned(inner.exact(outcome) if outcome in found else inner.names[outcome])
 
     def row(self, phase: _Phase, inner: LoopStatements) -> str:
         """Spell the values that a phase keeps of a step; values that leave the loop are NumPy's."""

@@ -161,11 +161,11 @@ def is_float_of_number(program: Program, k: int) -> bool:
 _MIXED = frozenset({ew.add, ew.sub, ew.mul, ew.div})
 
 
-def limits(ask: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Range]:
+def limits(condition: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Range]:
     """Return the ranges of a loop body's inputs that the condition implies.
 
     Args:
-        ask: the condition.
+        condition: the condition.
         inputs: inputs of the body by those of the condition.
         of: the body.
     """
@@ -174,7 +174,7 @@ def limits(ask: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Ra
     def holds(i: int) -> None:
         if i < 0:
             return
-        primitive, operands, _ = ask.ops[i]
+        primitive, operands, _ = condition.ops[i]
         if primitive is ew.logical_and:
             for j in operands:
                 holds(j)
@@ -184,12 +184,12 @@ def limits(ask: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Ra
 
     def bound(primitive: Primitive, i: int, by: int) -> None:
         """Record the bound of ``i`` that ``i < by`` implies."""
-        if i not in inputs or not all(x < 0 or is_counted(ask.avals[x]) for x in (i, by)):
+        if i not in inputs or not all(x < 0 or is_counted(condition.avals[x]) for x in (i, by)):
             return
-        if by < 0 and type(ask.literals[~by]) is not int:
+        if by < 0 and type(condition.literals[~by]) is not int:
             return
         low, high = found.get(inputs[i], FULL)
-        least, most = _range(ask, by, {})
+        least, most = _range(condition, by, {})
         off = 1 if primitive in (ew.less, ew.greater) else 0
         if primitive in (ew.less, ew.less_equal):
             high = min(high, most - off)
@@ -197,7 +197,7 @@ def limits(ask: Program, inputs: Mapping[int, int], of: Program) -> dict[int, Ra
             low = max(low, least + off)
         found[inputs[i]] = (low, high)
 
-    holds(ask.output_ids[0])
+    holds(condition.output_ids[0])
     return {i: span for i, span in found.items() if of.avals[i].dtype == INT}
 
 

@@ -77,7 +77,7 @@ class StatementWriter(ABC):
         plan: the plan.
         names: of the inputs, by variable.
         values: bindings of names.
-        `lent`: names that this plan must not reuse: enclosing code reads them later.
+        `reserved`: names that this plan must not reuse: enclosing code reads them later.
         targets: by operation, the name of an array to write the result into, or of ``None``.
         numbers: variables that are Python numbers, see `functrace.executor.codegen.python_scalars`.
         twins: names of Python numbers equal to inputs that are arrays.
@@ -93,7 +93,7 @@ class StatementWriter(ABC):
         names: dict[int, str],
         values: NameBindings,
         *,
-        lent: Collection[str] = (),
+        reserved: Collection[str] = (),
         targets: Mapping[int, str] | None = None,
         numbers: Collection[int] = (),
         twins: Mapping[int, str] | None = None,
@@ -107,7 +107,7 @@ class StatementWriter(ABC):
         self.values = values
         self.names = names
         self.free: list[str] = []
-        self.lent = lent
+        self.reserved = reserved
         self.targets: Mapping[int, str] = targets or {}
         self.numbers = numbers
         self.twins: Mapping[int, str] = twins or {}
@@ -173,7 +173,7 @@ class StatementWriter(ABC):
         dead = [
             names[i]
             for i in step.dies
-            if not names[i].startswith("k") and names[i] not in self.lent
+            if not names[i].startswith("k") and names[i] not in self.reserved
         ]
         if type(step.structure) is Loop and self.is_inlined(step):
             return self.loop(step, step.structure, dead)

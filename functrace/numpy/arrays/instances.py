@@ -81,7 +81,7 @@ def class_for_caller(x: Tracer, frame: FrameType | None) -> type:
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
         return type(x)
-    if frame.f_lasti not in _questions(frame.f_code) or is_plain(frame):
+    if frame.f_lasti not in _type_checks(frame.f_code) or is_plain(frame):
         return type(x)
     return numpys_class(x)
 
@@ -101,7 +101,7 @@ _CALLS = frozenset({"CALL", "PRECALL"})  # Python 3.11 merges both into one, at 
 
 
 @lru_cache(maxsize=4096)
-def _questions(code: CodeType) -> frozenset[int]:
+def _type_checks(code: CodeType) -> frozenset[int]:
     """Return the offsets of ``isinstance`` calls and class patterns in a code object."""
     instructions = list(dis.get_instructions(code))
     starts = {_start(i) for i in instructions if i.opname in _LOADS and i.argval == "isinstance"}

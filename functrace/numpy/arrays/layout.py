@@ -128,7 +128,7 @@ def compact(aval: ShapeDtype, strides: Shape) -> Shape:
 # -- the walk: generators yield what they depend on, so that long tapes need no recursion ----------
 
 
-def _solved(question: Any) -> Strides:
+def _solved(request: Any) -> Strides:
     """Compute the strides of a recording's variable, an order with an aval, or a view.
 
     Note [Layouts that depend on themselves]
@@ -136,26 +136,26 @@ def _solved(question: Any) -> Strides:
         the operation that made ``v``, possibly from ``y``: one operand then has two layouts, one of
         which depends on the operation. A layout requested during its own computation is unknown.
     """
-    stack, answer = [_answer(question)], None
+    stack, outcome = [_evaluated(request)], None
     while stack:
         try:
-            request = stack[-1].send(answer)
+            request = stack[-1].send(outcome)
         except StopIteration as done:
             stack.pop()
-            answer = done.value
+            outcome = done.value
         else:
-            stack.append(_answer(request))
-            answer = None
-    return answer
+            stack.append(_evaluated(request))
+            outcome = None
+    return outcome
 
 
 Walk = Generator[Any, Strides, Strides]
 
 
-def _answer(question: Any) -> Walk:
-    if not isinstance(question, tuple):
-        return _of_view(question)
-    first, second = question
+def _evaluated(request: Any) -> Walk:
+    if not isinstance(request, tuple):
+        return _of_view(request)
+    first, second = request
     return _of_order(first, second) if isinstance(first, Order) else _of_variable(first, second)
 
 

@@ -166,26 +166,28 @@ def block(arrays: Operand) -> Any:
     depth, ndim = _block_depth(arrays, "arrays")
     ndim = max(depth, ndim)
 
-    def joined(nest: Any, level: int) -> Any:
+    def joined(nested: Any, level: int) -> Any:
         if level == depth:
-            x = arrayed(nest)
+            x = arrayed(nested)
             return reshaped(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x))
-        return joining.concatenate([joined(part, level + 1) for part in nest], ndim - depth + level)
+        return joining.concatenate(
+            [joined(part, level + 1) for part in nested], ndim - depth + level
+        )
 
     result = joined(arrays, 0)
     return result.copy() if depth == 0 else result
 
 
-def _block_depth(nest: Any, where: str) -> tuple[int, int]:
-    if type(nest) is tuple:
+def _block_depth(nested: Any, where: str) -> tuple[int, int]:
+    if type(nested) is tuple:
         raise DtypeError(
             f"{where} is a tuple: only lists can be used to arrange blocks", fix="write lists"
         )
-    if type(nest) is not list:
-        return 0, len(shape_of(nest))
-    if not nest:
+    if type(nested) is not list:
+        return 0, len(shape_of(nested))
+    if not nested:
         raise ShapeError(f"{where} is an empty list", fix="leave it out")
-    found = [_block_depth(part, f"{where}[{k}]") for k, part in enumerate(nest)]
+    found = [_block_depth(part, f"{where}[{k}]") for k, part in enumerate(nested)]
     depths = {depth for depth, _ in found}
     if len(depths) > 1:
         raise ShapeError(

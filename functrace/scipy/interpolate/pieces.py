@@ -47,11 +47,11 @@ def beside(x: Array, y: Array) -> Any:
     return x.reshape((*x.shape, *(1,) * (y.ndim - 1)))
 
 
-def placed(found: Array, asked: int, axis: int) -> Any:
+def placed(found: Array, first_axes: int, axis: int) -> Any:
     """Move the leading axes, those of the evaluation points, to the interpolation axis."""
     return (
-        np.moveaxis(found, tuple(range(asked)), tuple(range(axis, axis + asked)))
-        if axis and asked
+        np.moveaxis(found, tuple(range(first_axes)), tuple(range(axis, axis + first_axes)))
+        if axis and first_axes
         else found
     )
 

@@ -260,10 +260,10 @@ class NestedIOFunction(Function):
         return None, None, *leaves_or_nothing(found)
 
 
-def leaves_or_nothing(nest: object) -> list[Any]:
+def leaves_or_nothing(values: object) -> list[Any]:
     """Return the leaves of a pytree; None is a leaf."""
     return (
-        [x for part in nest for x in leaves_or_nothing(part)]
-        if isinstance(nest, (tuple, list))
-        else [nest]
+        [x for part in values for x in leaves_or_nothing(part)]
+        if isinstance(values, (tuple, list))
+        else [values]
     )

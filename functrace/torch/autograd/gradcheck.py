@@ -302,14 +302,14 @@ class Check:
             parts.append((errors.REAL_PART, list(range(len(chosen))), np.real))
         else:
             parts.append(("", list(range(len(chosen))), lambda a: a))
-        for told, outputs, part in parts if backward else ():
+        for note, outputs, part in parts if backward else ():
             for i in range(len(self.wanted)):
                 if self.fast:
-                    self._check_fast(told, i, chosen, outputs, part)
+                    self._check_fast(note, i, chosen, outputs, part)
                     continue
                 numerical = self.numerical(i, chosen, part)
                 for j in outputs:
-                    self._compare(told, i, j, numerical[j], part, dtypes)
+                    self._compare(note, i, j, numerical[j], part, dtypes)
         if forward:
             check_forward(self, undefined=undefined, dtypes=dtypes)
         if batched_forward:
@@ -413,19 +413,19 @@ class Check:
         return made
 
     def _compare(
-        self, told: str, i: int, j: int, numerical: Array, part: Part, dtypes: bool
+        self, note: str, i: int, j: int, numerical: Array, part: Part, dtypes: bool
     ) -> None:
         """Compare the two Jacobians of one output by one input, and two backward passes."""
         analytical, again = (self._analytical(i, j, part, dtypes) for _ in range(2))
         if not np.allclose(analytical, numerical, self.rtol, self.atol):
-            raise GradcheckError(mismatch(told + _BACKWARD, i, j, numerical, analytical))
+            raise GradcheckError(mismatch(note + _BACKWARD, i, j, numerical, analytical))
         if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
-            raise GradcheckError(errors.not_reentrant(told, self.nondet_tol))
+            raise GradcheckError(errors.not_reentrant(note, self.nondet_tol))
 
     # -- fast mode ---------------------------------------------------------------------------
 
     def _check_fast(
-        self, told: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part
+        self, note: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part
     ) -> None:
         """Compare Jacobians by one input, multiplied by random vectors from both sides."""
         x = self.wanted[i]._array
@@ -443,10 +443,10 @@ class Check:
             pair = complex(numerical @ v), complex(np.sum(np.conj(u) * analytical))
             if not np.allclose(pair[1], pair[0], self.rtol, tolerance):
                 self.fail_fast(
-                    told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False)
+                    note + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False)
                 )
             if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
-                raise GradcheckError(errors.not_reentrant(told, self.nondet_tol))
+                raise GradcheckError(errors.not_reentrant(note, self.nondet_tol))
 
     def _short(self, j: int, v: Array, part: Part) -> list[Array]:
         """Return the gradients of one output, by all inputs, multiplied by a vector."""
@@ -479,12 +479,12 @@ class Check:
             else x.real
             for x in pair
         ]
-        told = errors.slow_mode(
+        note = errors.slow_mode(
             text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0)
         )
         where = f"for output {j} with respect to input {i}"
         raise GradcheckError(
-            f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{told}"
+            f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{note}"
         )
 
     def _check_multiplied(self) -> None:

@@ -58,9 +58,9 @@ def check_forward(check: Check, *, undefined: bool, dtypes: bool) -> None:
             (errors.IMAGINARY_INPUTS, of_part(check, complex_places, imaginary=True)),
             (errors.REAL_INPUTS, of_part(check, complex_places, imaginary=False)),
         ]
-    for told, part in parts:
+    for note, part in parts:
         _check_tangents(
-            part, [told if k in complex_places else "" for k in range(len(part.wanted))], dtypes
+            part, [note if k in complex_places else "" for k in range(len(part.wanted))], dtypes
         )
     for _, part in parts if undefined else ():
         _check_undefined(part)
@@ -115,7 +115,7 @@ def _pushed(check: Check, duals: Duals, chosen: Sequence[int], dtypes: bool) -> 
     return found
 
 
-def _check_tangents(check: Check, told: Sequence[str], dtypes: bool) -> None:
+def _check_tangents(check: Check, note: Sequence[str], dtypes: bool) -> None:
     """Compare tangents with differences."""
     every = check.returned(check.inputs)
     chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x.requires_grad]
@@ -124,7 +124,7 @@ def _check_tangents(check: Check, told: Sequence[str], dtypes: bool) -> None:
         return
     inputs = range(len(check.wanted))
     if check.fast:
-        _check_fast(check, told, chosen, dtypes)
+        _check_fast(check, note, chosen, dtypes)
         return
     numerical = [check.numerical(i, chosen, _whole) for i in inputs]
     analytical = _jacobians(check, chosen, dtypes)
@@ -132,7 +132,7 @@ def _check_tangents(check: Check, told: Sequence[str], dtypes: bool) -> None:
         for i in inputs:
             if not np.allclose(analytical[i][j], numerical[i][j], check.rtol, check.atol):
                 raise GradcheckError(
-                    mismatch(told[i] + _MISMATCH, i, j, numerical[i][j], analytical[i][j])
+                    mismatch(note[i] + _MISMATCH, i, j, numerical[i][j], analytical[i][j])
                 )
 
 
@@ -162,7 +162,7 @@ def _jacobians(check: Check, chosen: Sequence[int], dtypes: bool) -> list[list[A
     return made
 
 
-def _check_fast(check: Check, told: Sequence[str], chosen: Sequence[int], dtypes: bool) -> None:
+def _check_fast(check: Check, note: Sequence[str], chosen: Sequence[int], dtypes: bool) -> None:
     """Compare along one random direction of each input."""
     directions = [
         unit(x._array.size).reshape(x._array.shape).astype(x._array.dtype) for x in check.wanted
@@ -181,7 +181,7 @@ def _check_fast(check: Check, told: Sequence[str], chosen: Sequence[int], dtypes
             pair = numerical[i][j].reshape(-1), analytical[i][j].reshape(-1)
             if not np.allclose(pair[1], pair[0], check.rtol, tolerance):
                 slow = _jacobians(check, chosen, dtypes)[i][j]
-                check.fail_fast(told[i] + _MISMATCH, i, j, pair, chosen, _whole, slow)
+                check.fail_fast(note[i] + _MISMATCH, i, j, pair, chosen, _whole, slow)
 
 
 def _check_undefined(check: Check) -> None:

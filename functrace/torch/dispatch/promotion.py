@@ -46,7 +46,7 @@ class Promotion:
         floats: True if integers become the default float.
         skips: number of leading operands that take no part.
         checks: checks that refuse operands.
-        ``asks``: True if the result is a bool array, which may be written into tensors of every
+        ``returns_bool``: True if the result is a bool array, which may be written into tensors of every
             dtype.
         broadcasts: True if the shapes of operands must broadcast.
         of_complex: the function for complex numbers, if it differs.
@@ -55,7 +55,7 @@ class Promotion:
     floats: bool = False
     skips: int = 0
     checks: tuple[Check, ...] = ()
-    asks: bool = False
+    returns_bool: bool = False
     broadcasts: bool = True
     of_complex: Callable[..., Any] | None = None
 
@@ -89,7 +89,7 @@ arithmetic = Promotion()
 """Converts operands to their common dtype."""
 floating = Promotion(floats=True)
 """Converts operands to their common dtype, integers to the default float."""
-asking = Promotion(asks=True)
+returning_bool = Promotion(returns_bool=True)
 """Converts operands to their common dtype; the result is bool (comparisons, predicates)."""
 
 
@@ -223,11 +223,11 @@ def for_kinds(kinds: str, refusal: str, error: type[Exception] = NotImplementedE
         refusal: the error message, with ``{}`` for the dtype; or the name of PyTorch's kernel.
         error: class of the exception.
     """
-    sentence = refusal if " " in refusal else errors.no_kernel(refusal)
+    message = refusal if " " in refusal else errors.no_kernel(refusal)
 
     def check(_specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
         if dtype.kind not in kinds:
-            raise error(sentence.format(DTYPES[dtype].printed))
+            raise error(message.format(DTYPES[dtype].printed))
 
     return check
 

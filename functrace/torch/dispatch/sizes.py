@@ -61,7 +61,7 @@ class PatternGuard:
 
     __slots__ = ()
 
-    def answer(self, call: DerivationKey) -> Hashable:
+    def outcome(self, call: DerivationKey) -> Hashable:
         """Return the pattern."""
         return call.pattern
 
@@ -83,10 +83,10 @@ class SizesGuard:
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
 
-    def answer(self, call: DerivationKey) -> bool | None:
+    def outcome(self, call: DerivationKey) -> bool | None:
         """Evaluate the comparison for concrete numbers; ``None`` if the arithmetic fails."""
         try:
-            return self.comparison.answer(call.given)
+            return self.comparison.outcome(call.given)
         except ArithmeticError:
             return None
 
@@ -195,7 +195,7 @@ def plan_of(case: Case) -> OpPlan:
         found = DERIVATIONS.find(call)
         if isinstance(found, Miss) and found.node is DERIVATIONS.root:
             DERIVATIONS.insert(
-                [(found.node.guard, found.answer)], NoSymbolicDerivation(derives=True)
+                [(found.node.guard, found.outcome)], NoSymbolicDerivation(derives=True)
             )
             break
         if isinstance(found, Miss) or (isinstance(found, NoSymbolicDerivation) and found.derives):
@@ -213,7 +213,7 @@ def _derived(
     """
     node = DERIVATIONS.root.next.get(call.pattern)
     if isinstance(found, Miss) and (
-        found.answer is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED
+        found.outcome is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED
     ):
         return None
     comparisons, specs, params = pattern.unknown()
@@ -227,11 +227,11 @@ def _derived(
         made = NoSymbolicDerivation(derives=False)
     comparisons.is_closed = True
     path: list[tuple[Guard[Any], Hashable]] = [(DERIVATIONS.root.guard, call.pattern)]
-    for comparison, answer in comparisons.recorded:
+    for comparison, outcome in comparisons.recorded:
         guard = SizesGuard(comparison)
-        if guard.answer(call) is not answer:  # NumPy's numbers overflow where Python's do not
+        if guard.outcome(call) is not outcome:  # NumPy's numbers overflow where Python's do not
             return None
-        path.append((guard, answer))
+        path.append((guard, outcome))
     DERIVATIONS.insert(path, made)
     return made
 

@@ -62,9 +62,9 @@ def overlapping_input(k: int) -> str:
     )
 
 
-def not_reentrant(told: str, tolerance: float) -> str:
+def not_reentrant(note: str, tolerance: float) -> str:
     """Return the message for backward passes that differ."""
-    return f"""{told}Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
+    return f"""{note}Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
 different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {tolerance}.
 
 NOTE: If your op relies on non-deterministic operations i.e., it is listed here:

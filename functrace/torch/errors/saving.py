@@ -250,7 +250,7 @@ CONTEXTS_AMONG_TRACED = (
     "be entered again, since functrace does not call the function a second time. Use "
     "functrace.checkpoint with a residual policy."
 )
-SELECTED_OUT = "selective checkpointing among traced values: out= writes where no policy is asked; use the function's result"
+SELECTED_OUT = "selective checkpointing among traced values: out= writes where no policy is called; use the function's result"
 NO_OTHER_DEVICE = (
     "set_device_states: there is no device but the CPU, whose generator torch.set_rng_state sets"
 )
@@ -269,21 +269,21 @@ def nested_groups(group: object) -> str:
 
 def not_in_storage(func: object, place: int | None = None) -> str:
     """Return the message for an operation of a rerun that the first run did not have."""
-    told = "This can happen if the operations in the checkpointed region are nondeterministic or depend on global state that changed "
+    hint = "This can happen if the operations in the checkpointed region are nondeterministic or depend on global state that changed "
     if place is None:
-        return f"{func} encountered during backward but not found in storage. {told}between forward and backward."
-    return f"{func} invocation index {place} encountered during backward but not found in storage. {told}between forward and backward."
+        return f"{func} encountered during backward but not found in storage. {hint}between forward and backward."
+    return f"{func} invocation index {place} encountered during backward but not found in storage. {hint}between forward and backward."
 
 
 def not_an_overload(op: object, *, is_packet: bool) -> str:
     """Return the message for an element of a list of operations that is none."""
-    told = (
+    hint = (
         "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have "
         "`torch.ops.aten.mm`, change it to "
         "`torch.ops.aten.mm.default`."
     )
     kind = f"<class 'torch._ops.{type(op).__name__}'>" if is_packet else str(type(op))
-    return f"Expected op in `op_list` to be an OpOverload but got: {op} of type {kind}. {told if is_packet else ''}"
+    return f"Expected op in `op_list` to be an OpOverload but got: {op} of type {kind}. {hint if is_packet else ''}"
 
 
 def unpacked_twice(*, in_group: bool) -> str:

@@ -67,9 +67,9 @@ def call_on_arrays(
     return func(*placed, **named)
 
 
-def arrays_of(nest: PyTree) -> Any:
+def arrays_of(values: PyTree) -> Any:
     """Return a pytree with the arrays of its tensors."""
-    return map_leaves(lambda leaf: array_of(leaf) if isinstance(leaf, Tensor) else leaf, nest)
+    return map_leaves(lambda leaf: array_of(leaf) if isinstance(leaf, Tensor) else leaf, values)
 
 
 def checkpointed(

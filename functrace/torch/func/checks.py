@@ -120,6 +120,6 @@ def with_recording() -> Generator[None]:
         restore(before)
 
 
-def shown(nest: PyTree) -> str:
+def shown(values: PyTree) -> str:
     """Return a pytree's structure as PyTorch prints it."""
-    return str(structure(nest)).removeprefix("PyTreeSpec(").removesuffix(")")
+    return str(structure(values)).removeprefix("PyTreeSpec(").removesuffix(")")

@@ -20,12 +20,12 @@ from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import (
     Promotion,
     arithmetic,
-    asking,
     broadcasting,
     floating,
     for_kinds,
     of_fitting_numbers,
     of_tensors,
+    returning_bool,
 )
 from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.functions import elementwise as f
@@ -80,7 +80,7 @@ for _name, _bound, _says in (("isposinf", math.inf, "inf"), ("isneginf", -math.i
         _name,
         _equals(_bound),
         (),
-        asking.checked(
+        returning_bool.checked(
             for_kinds("buif", f"{_name} does not support complex inputs.", RuntimeError)
         ),
         doc=f"Return a mask of the elements that are {_says}.",
@@ -91,7 +91,7 @@ ROWS.op(
         ew.equal(ew.imag(x), 0) if x.dtype.kind == "c" else ew.logical_or(True, ew.equal(x, x))
     ),
     (),
-    asking,
+    returning_bool,
     out=False,
     doc="Return a mask of the elements without an imaginary part.",
 )

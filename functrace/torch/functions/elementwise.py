@@ -29,7 +29,6 @@ from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import (
     RANK,
     arithmetic,
-    asking,
     broadcasting,
     check_broadcast,
     check_fits,
@@ -37,6 +36,7 @@ from functrace.torch.dispatch.promotion import (
     for_kinds,
     of_fitting_numbers,
     of_tensors,
+    returning_bool,
     without_bools,
 )
 from functrace.torch.dispatch.rows import FunctionTable, Run
@@ -505,7 +505,7 @@ ROWS.op(
     "logical_not",
     ew.logical_not,
     (),
-    asking,
+    returning_bool,
     forms=EVERY,
     doc="Return a mask of the elements that are zero.",
 )
@@ -837,7 +837,7 @@ for _name, _primitive, _says in (
 ):  # fmt: skip
     ROWS.op(
         _name, _primitive, (),
-        asking if _name in ("eq", "ne") else asking.checked(for_kinds("buif", f"{_name}_cpu")),
+        returning_bool if _name in ("eq", "ne") else returning_bool.checked(for_kinds("buif", f"{_name}_cpu")),
         forms=EVERY, operators=_name, edges=(0,),
         doc=f"Return a mask: True where ``input`` is {_says} ``other``.",
         aliases={
@@ -850,7 +850,7 @@ for _name, _primitive, _says in (
     "only one"),
 ):  # fmt: skip
     ROWS.op(
-        f"logical_{_name}", _primitive, (), asking.checked(of_tensors(f"logical_{_name}", "input",
+        f"logical_{_name}", _primitive, (), returning_bool.checked(of_tensors(f"logical_{_name}", "input",
         "other")),
         forms=EVERY, doc=f"Return a mask: True where {_says} of two elements are nonzero.",
     )  # fmt: skip

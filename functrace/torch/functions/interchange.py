@@ -17,6 +17,7 @@ from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import linear_algebra, products, reductions, statistics
 from functrace.torch.functions.creation import from_numpy
 from functrace.torch.functions.factories import leaf
+from functrace.torch.functions.methods import add_constant
 from functrace.torch.random.factories import randn
 from functrace.torch.tensors.device import CPU, DeviceLike, check_device, device
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, numpy_dtype
@@ -148,21 +149,12 @@ def get_device(input: Tensor) -> int:
     return -1
 
 
-def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
-    def fact(self: Tensor) -> Any:
-        return value
-
-    fact.__name__ = fact.__qualname__ = name
-    fact.__doc__ = says
-    ROWS.function(forms)(fact)
-
-
-_fact("is_cpu", "Always True: every tensor is on the CPU.", True)
+add_constant(ROWS, "is_cpu", "Always True: every tensor is on the CPU.", True)
 for _name in ("is_maia", "is_mtia", "is_ipu", "is_hpu", "is_vulkan", "is_xla"):
-    _fact(_name, "Always False: functrace has no such tensors.", False)
+    add_constant(ROWS, _name, "Always False: functrace has no such tensors.", False)
 for _name in ("is_shared", "is_distributed"):
-    _fact(_name, "Always False: functrace has no such tensors.", False, "method")
-_fact("name", "Always None: tensors have no names.", None)
+    add_constant(ROWS, _name, "Always False: functrace has no such tensors.", False, "method")
+add_constant(ROWS, "name", "Always None: tensors have no names.", None)
 
 
 @ROWS.function("method")

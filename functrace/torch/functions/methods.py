@@ -232,15 +232,17 @@ def adjoint(self: Tensor) -> Value:
     return f.conj(self).T if self._array.dtype.kind == "c" else self.mT
 
 
-def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
-    """Add an attribute with the same value for every tensor."""
+def add_constant(
+    rows: FunctionTable, name: str, doc: str, value: object, forms: str = "property"
+) -> None:
+    """Add an attribute, or a method, with the same value for every tensor."""
 
-    def fact(self: Tensor) -> Any:
+    def constant(self: Tensor) -> Any:
         return value
 
-    fact.__name__ = fact.__qualname__ = name
-    fact.__doc__ = says
-    ROWS.function(forms)(fact)
+    constant.__name__ = constant.__qualname__ = name
+    constant.__doc__ = doc
+    rows.function(forms)(constant)
 
 
 for _name in (
@@ -253,9 +255,9 @@ for _name in (
     "is_mkldnn",
     "is_xpu",
 ):
-    _fact(_name, "Always False: functrace has no such tensors.", False)
+    add_constant(ROWS, _name, "Always False: functrace has no such tensors.", False)
 for _name in ("is_neg", "is_pinned", "is_coalesced"):
-    _fact(_name, "Always False: functrace has no such tensors.", False, "method")
+    add_constant(ROWS, _name, "Always False: functrace has no such tensors.", False, "method")
 
 
 @ROWS.function("property")

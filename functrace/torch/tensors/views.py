@@ -261,7 +261,9 @@ def in_place_form(op: Op) -> Op:
         if op.promote is None:
             return function
         promotion = (
-            op.promote if isinstance(op.promote, Promotion) and not op.promote.asks else None
+            op.promote
+            if isinstance(op.promote, Promotion) and not op.promote.returns_bool
+            else None
         )
         try:
             inner = op.promote(function, specs)

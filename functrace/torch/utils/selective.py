@@ -138,10 +138,10 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
     ) -> bool:
         """Return True if the policy saves the result of an operation."""
         context = SelectiveCheckpointContext(is_recompute=False, op_output=out)
-        answer = self.policy_fn(context, func, *args, **kwargs)
-        if isinstance(answer, bool):
-            answer = _policy_from_bool(answer)
-        return answer in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+        outcome = self.policy_fn(context, func, *args, **kwargs)
+        if isinstance(outcome, bool):
+            outcome = _policy_from_bool(outcome)
+        return outcome in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
     def __torch_dispatch__(
         self,

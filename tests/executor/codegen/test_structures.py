@@ -67,11 +67,11 @@ def test_residual_stacks_of_a_while_loop_are_described() -> None:
     (forward, kept), (backward, read) = loops(
         plan(Runner(ft.trace(ft.value_and_grad(doubled))(X)).flat)
     )
-    assert forward.asks and forward.gives and forward.most is None
+    assert forward.has_condition and forward.gives and forward.most is None
     assert kept == (
         Stack(VECTOR, 0, 3, (), 2),
     )  # the last result holds it; before it stand whether to go on, and the carry
-    assert backward.takes == (1, 0) and backward.reverse == (True,) and not backward.asks
+    assert backward.takes == (1, 0) and backward.reverse == (True,) and not backward.has_condition
     assert [(s.aval, s.phase, s.readers) for s in read] == [
         (VECTOR, None, ((0, backward.constants + 1),))
     ]
@@ -79,7 +79,7 @@ def test_residual_stacks_of_a_while_loop_are_described() -> None:
 
 def test_residual_stacks_of_a_loop_with_phases_are_described() -> None:
     ((loop, kept),) = loops(plan(ft.trace(ft.grad(doubled))(X)))
-    assert loop.asks and loop.hidden == 1 and loop.reverse == (False, True)
+    assert loop.has_condition and loop.hidden == 1 and loop.reverse == (False, True)
     assert [(s.aval, s.phase, s.readers, s.result) for s in kept] == [
         (VECTOR, 0, ((1, loop.constants + 1),), None)
     ]
@@ -90,7 +90,7 @@ def test_stacks_of_a_scan_are_its_results() -> None:
         return ft.scan(lambda c, t: (c * t, (np.exp(c), t)), x, np.arange(4.0))[1]
 
     ((loop, kept),) = loops(plan(ft.trace(f)(X)))
-    assert loop.length == 4 and not loop.asks
+    assert loop.length == 4 and not loop.has_condition
     assert [(s.aval.shape, s.phase, s.output, s.readers, s.result) for s in kept] == [
         ((3,), 0, 1, (), 1),
         ((), 0, 2, (), 2),

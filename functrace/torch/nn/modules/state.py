@@ -162,9 +162,9 @@ class State:
                     place = k if k and keys.missing_keys else 0
                     messages.insert(place, f"{kind} key(s) in state_dict: {listed}. ")
         if messages:
-            told = "\n\t".join(messages)
+            lines = "\n\t".join(messages)
             raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{told}"
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}"
             )
         return keys
 

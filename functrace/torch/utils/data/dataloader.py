@@ -14,13 +14,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar, final
 
+from functrace.torch._utils import ExceptionWrapper
 from functrace.torch.errors.warnings import warn
 from functrace.torch.utils.data._utils.collate import default_collate, default_convert
 from functrace.torch.utils.data._utils.fetch import fetcher_of
 from functrace.torch.utils.data._utils.worker import (
     RESUME,
     Ended,
-    Failure,
     Resumed,
     Work,
     get_worker_info,
@@ -465,6 +465,6 @@ class _WorkerIterator(_LoaderIterator):
         if place == self._taken:
             self._taken += 1
         self._send()
-        if isinstance(result, Failure):
+        if isinstance(result, ExceptionWrapper):
             result.reraise()
         return result

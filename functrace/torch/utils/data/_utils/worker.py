@@ -14,11 +14,11 @@ from __future__ import annotations
 import copy
 import queue
 import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+from functrace.torch._utils import ExceptionWrapper
 from functrace.torch.random.engine import Engine
 from functrace.torch.random.generator import GENERATOR
 from functrace.torch.utils.data._utils.fetch import Fetcher, fetcher_of
@@ -105,44 +105,6 @@ class Resumed:
     """Result of a worker that begins the dataset again."""
 
 
-@final
-class Failure:
-    """Result of a worker: an exception.
-
-    Args:
-        error: the exception.
-        where: the worker, for the message.
-    """
-
-    def __init__(self, error: BaseException, where: str) -> None:
-        self.kind = type(error)
-        self.error = error
-        self.text = "".join(traceback.format_exception(error))
-        self.where = where
-
-    def reraise(self) -> None:
-        """Raise an exception of the same class, whose message has the traceback.
-
-        Raises:
-            RuntimeError: instead of classes that cannot be made of a message.
-        """
-        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
-        if self.kind is KeyError:
-            message = _Multiline(message)
-        try:
-            made = self.kind(message)
-        except Exception:
-            raise RuntimeError(message) from self.error
-        raise made from self.error
-
-
-class _Multiline(str):
-    """A message of KeyError, which prints the representation of its argument."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 RESUME = object()
 """Task that begins the dataset again."""
 
@@ -186,11 +148,11 @@ def run_worker(work: Work, number: int, tasks: queue.SimpleQueue[Any]) -> None:
     seed = work.seed + number
     try:
         dataset = copy.copy(work.dataset)
-    except Exception:
+    except (TypeError, copy.Error):  # it cannot be copied: the workers share it
         dataset = work.dataset
     _LOCAL.info = WorkerInfo(number, work.count, seed, dataset)
     _LOCAL.engine = Engine(seed % 2**64)
-    failure: Failure | None = None
+    failure: ExceptionWrapper | None = None
     fetcher: Fetcher | None = None
     make = lambda: fetcher_of(  # noqa: E731
         work.is_stream, dataset, work.is_batched, work.collate, work.drop_last
@@ -199,15 +161,15 @@ def run_worker(work: Work, number: int, tasks: queue.SimpleQueue[Any]) -> None:
         if work.init is not None:
             work.init(number)
         fetcher = make()
-    except Exception as error:
-        failure = Failure(error, where)
+    except Exception:
+        failure = ExceptionWrapper(where=where)
     has_ended = False
     while (task := tasks.get()) is not None and not work.done.is_set():
         if task is RESUME:
             try:
                 fetcher, has_ended = make(), False
-            except Exception as error:
-                fetcher, failure = None, Failure(error, where)
+            except Exception:
+                fetcher, failure = None, ExceptionWrapper(where=where)
             work.results.put((RESUME, Resumed(), number))
             continue
         place, index = task
@@ -219,10 +181,10 @@ def run_worker(work: Work, number: int, tasks: queue.SimpleQueue[Any]) -> None:
         else:
             try:
                 result = fetcher.fetch(index)
-            except StopIteration as error:
+            except StopIteration:
                 has_ended = work.is_stream
-                result = Ended() if work.is_stream else Failure(error, where)
-            except Exception as error:
-                result = Failure(error, where)
+                result = Ended() if work.is_stream else ExceptionWrapper(where=where)
+            except Exception:
+                result = ExceptionWrapper(where=where)
         work.results.put((place, result, number))
         del result, task
