@@ -131,7 +131,9 @@ def run_loop(
     kept: list[list[Any]] = [given[stack.output] if stack.phase is None else [] for stack in stacks]
     fixed, place, ends = operands[: loop.constants], loop.constants, []
     arrays = operands[place + sum(loop.carries) :]
-    for phase, (run, count) in enumerate(zip(runs[loop.has_condition :], loop.carries, strict=True)):
+    for phase, (run, count) in enumerate(
+        zip(runs[loop.has_condition :], loop.carries, strict=True)
+    ):
         carry, place = operands[place : place + count], place + count
         first = phase == 0
         read = [
