@@ -24,6 +24,8 @@ from functrace.api.staging.jitted import jit
 from functrace.caches import clear_caches
 from functrace.executor.config import CONFIG as config
 from functrace.ir import Program, ShapeDtype
+from functrace.lazy import homes_of as _homes_of
+from functrace.lazy import lazy_attributes as _lazy_attributes
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
@@ -43,25 +45,27 @@ __all__ = [
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
-_LATER = (
-    "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy", "stages",
-    "testing", "torch",
-)  # fmt: skip
-
 _FILES = {
-    "control_flow.associative": ("associative_scan",),
-    "custom_rules.batching": ("custom_vmap",),
-    "control_flow.branches": ("cond", "switch"),
-    "custom_rules.derivatives": ("custom_jvp", "custom_vjp"),
-    "staging.disabling": ("disable_jit",),
-    "custom_rules.foreign": ("primitive", "pure_callback"),
-    "custom_rules.implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
-    "differentiation.jacobians": ("elementwise_grad", "hessian", "hvp", "jacfwd", "jacrev"),
-    "differentiation.linear": ("linear_transpose",),
-    "control_flow.loops": ("fori_loop", "map", "scan", "while_loop"),
-    "residuals.checkpointing": ("checkpoint", "checkpoint_name", "saved_residuals"),
-}
-_HOMES = {name: file for file, names in _FILES.items() for name in names}
+    "api.control_flow.associative": "associative_scan",
+    "api.control_flow.branches": "cond switch",
+    "api.control_flow.loops": "fori_loop map scan while_loop",
+    "api.custom_rules.batching": "custom_vmap",
+    "api.custom_rules.derivatives": "custom_jvp custom_vjp",
+    "api.custom_rules.foreign": "primitive pure_callback",
+    "api.custom_rules.implicit": "closure_convert custom_linear_solve custom_root",
+    "api.differentiation.jacobians": "elementwise_grad hessian hvp jacfwd jacrev",
+    "api.differentiation.linear": "linear_transpose",
+    "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
+    "api.staging.disabling": "disable_jit",
+    **dict.fromkeys(
+        (
+            "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy",
+            "stages", "testing", "torch",
+        ),
+        "",
+    ),
+}  # fmt: skip
+"""Submodules that are imported at first use, and the functions that each defines."""
 
 
 if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
@@ -101,23 +105,6 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
     from functrace.api.staging.disabling import disable_jit as disable_jit
 else:
-
-    def __getattr__(name: str) -> object:
-        """Import a rarely needed name at its first use."""
-        import importlib
-
-        if name in _HOMES:
-            found = globals()[name] = getattr(
-                importlib.import_module(f"functrace.api.{_HOMES[name]}"), name
-            )
-            return found
-        if name in _LATER:
-            return importlib.import_module(f"functrace.{name}")
-        from functrace.names import unknown_name
-
-        raise unknown_name("functrace", name, __dir__())
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return sorted({*__all__, "__version__", "errors", *_LATER})
+    __getattr__, __dir__ = _lazy_attributes(
+        "functrace", (*__all__, "__version__", "errors"), _homes_of(_FILES)
+    )

@@ -31,6 +31,7 @@ from functrace.executor.profile import Profile, profile_program
 from functrace.executor.runner import Tier
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
+from functrace.lazy import lazy_attributes
 from functrace.numpy.arrays.traced_number import TracedNumber
 from functrace.ops.foreign import ForeignFunction, observe_p
 from functrace.passes import Pass, UserPass, as_passes
@@ -390,15 +391,5 @@ def _has_values(recording: Recording) -> bool:
     return bool(recording.inputs) and all(is_concrete(recording, i) for i in recording.inputs)
 
 
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
-
-
 if not TYPE_CHECKING:  # so that type checkers report a misspelt name
-
-    def __getattr__(name: str) -> object:
-        """Suggest the right name for an unknown one."""
-        from functrace.names import unknown_name
-
-        raise unknown_name(__name__, name, __all__)
+    __getattr__, __dir__ = lazy_attributes(__name__, __all__)

@@ -6,7 +6,16 @@ Layer: b (base).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+import sys
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
@@ -86,3 +95,47 @@ class LazyModule:
     def __getattr__(self, word: str) -> Any:
         module = self._place[self._name] = importlib.import_module(self._name)
         return getattr(module, word)
+
+
+def lazy_attributes(
+    package: str, known: Collection[str], homes: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and the ``__dir__`` of a module that imports names at first access.
+
+    Set them where type checkers do not look (``if not TYPE_CHECKING:``): a checker that sees a
+    ``__getattr__`` accepts misspelt names.
+
+    Args:
+        package: the name of the module.
+        known: its public names.
+        homes: by lazy name, the module that defines it, as `importlib.import_module` takes it
+            (``".adam"`` is relative to ``package``); "" for a submodule of the same name.
+    """
+    places = homes or {}
+
+    def __getattr__(name: str) -> object:
+        if name not in places:
+            from functrace.names import unknown_name
+
+            raise unknown_name(package, name, {*known, *places})
+        if not places[name]:
+            return importlib.import_module(f"{package}.{name}")
+        value = getattr(importlib.import_module(places[name], package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*known, *places})
+
+    return __getattr__, __dir__
+
+
+def homes_of(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the ``homes`` of `lazy_attributes` for submodules and the names that each defines.
+
+    Args:
+        files: by submodule, relative to the package, the names in one string. A name of a
+            submodule is that submodule's.
+    """
+    names = {name: f".{file}" for file, words in files.items() for name in words.split()}
+    return {**{file: "" for file in files if "." not in file}, **names}

@@ -14,6 +14,7 @@ import numpy as np
 from functrace.api.residuals.budget import Budget, parsed_bytes
 from functrace.control.residuals import RECOMPUTE, SAVE, PackPolicy, Policy
 from functrace.errors import ArgumentError
+from functrace.lazy import lazy_attributes
 
 __all__ = ["budget", "pack", "recompute", "save", "save_names"]
 
@@ -129,15 +130,5 @@ def budget(size: int | str) -> Budget:
     return Budget(parsed_bytes(size))
 
 
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
-
-
 if not TYPE_CHECKING:  # so that type checkers report a misspelt name
-
-    def __getattr__(name: str) -> object:
-        """Suggest the right name for an unknown one."""
-        from functrace.names import unknown_name
-
-        raise unknown_name(__name__, name, __all__)
+    __getattr__, __dir__ = lazy_attributes(__name__, __all__)

@@ -7,6 +7,7 @@ the lines with errors.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -124,3 +125,25 @@ def test_the_shim_exports_all_public_names() -> None:
         if not name.startswith("_") and not inspect.ismodule(getattr(torch, name))
     }
     assert exported | {"LAZY"} == public | {name for name in NAMES if not name.startswith("_")}
+
+
+def test_checkers_see_no_module_that_accepts_any_name() -> None:
+    """A module-level ``__getattr__`` that type checkers see hides misspelt names."""
+    package = Path(ft.__file__).parent
+    seen = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if not path.with_suffix(".pyi").exists()
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if (isinstance(statement, ast.FunctionDef) and statement.name == "__getattr__")
+        or (
+            isinstance(statement, ast.Assign) and "__getattr__" in ast.unparse(statement.targets[0])
+        )
+    }
+    assert {name for name in seen if not name.startswith(("scipy/", "compat/"))} == {
+        "control/__init__.py",
+        "torch/_C/__init__.py",
+        "torch/_C/_functions.py",
+        "torch/_VF.py",
+        "torch/functions/named_results.py",
+    }

@@ -11,6 +11,7 @@ Layer: 8 (api).
 
 from typing import TYPE_CHECKING
 
+from functrace.lazy import lazy_attributes
 from functrace.nn.activations import (
     celu,
     elu,
@@ -52,15 +53,5 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
-
-
 if not TYPE_CHECKING:  # so that type checkers report a misspelt name
-
-    def __getattr__(name: str) -> object:
-        """Suggest the right name for an unknown one."""
-        from functrace.names import unknown_name
-
-        raise unknown_name(__name__, name, __all__)
+    __getattr__, __dir__ = lazy_attributes(__name__, __all__)

@@ -22,6 +22,7 @@ Layer: 8.
 
 import typing as _typing
 
+from functrace.lazy import lazy_attributes as _lazy_attributes
 from functrace.random.continuous import (
     cauchy,
     double_sided_maxwell,
@@ -81,9 +82,4 @@ __all__ = [
 
 
 if not _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
-
-    def __getattr__(name: str) -> object:
-        """Suggest the right name for an unknown one."""
-        from functrace.names import unknown_name
-
-        raise unknown_name(__name__, name, __all__)
+    __getattr__, __dir__ = _lazy_attributes(__name__, __all__)

@@ -7,10 +7,10 @@ functrace's core derived.
 Layer: 9.
 """
 
-import importlib as _importlib
 import typing as _typing
 
 import functrace.torch._loading as _loading  # noqa: F401 (first: it loads most modules)
+from functrace.lazy import lazy_attributes as _lazy_attributes
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
 from functrace.torch import autograd, func, namespace, nn, random, utils
@@ -100,14 +100,9 @@ if _typing.TYPE_CHECKING:
     from functrace.torch.serialization import save as save
     from functrace.torch.standing_in import stand_in as stand_in
 else:  # so that type checkers report misspelt names
-
-    def __getattr__(name: str) -> object:
-        """Import a submodule on first access; raise an error for a missing name."""
-        if name in LAZY:
-            return _importlib.import_module(f"{__name__}.{name}")
-        if name in _LAZY_NAMES:
-            module = _importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}")
-            return globals().setdefault(name, getattr(module, name))
-        from functrace.names import unknown_name
-
-        raise unknown_name(__name__, name, __all__)
+    __getattr__, __dir__ = _lazy_attributes(
+        __name__,
+        __all__,
+        dict.fromkeys(LAZY, "")
+        | {name: f"{__name__}.{module}" for name, module in _LAZY_NAMES.items()},
+    )

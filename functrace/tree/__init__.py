@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
-from functrace.lazy import LazyModule
+from functrace.lazy import LazyModule, lazy_attributes
 from functrace.tree.describing import described, difference
 from functrace.tree.nodes import (
     LEAVES,
@@ -707,19 +707,8 @@ tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten = (
 )
 
 
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
-
-
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name == "PyTreeSpec":
-            return optree.PyTreeSpec
-        from functrace.names import unknown_name
-
-        raise unknown_name(__name__, name, __all__)
+    __getattr__, __dir__ = lazy_attributes(__name__, __all__, {"PyTreeSpec": "optree"})
 
 
 def tree_key(tree: PyTreeSpec) -> Hashable:

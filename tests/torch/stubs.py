@@ -1,7 +1,8 @@
 """Type stubs of the shim, generated from its rows: ``python -m tests.torch.stubs``.
 
 The functions of ``torch`` and the methods of `Tensor` go to namespace.pyi, those of
-``torch.nn.functional`` to nn/functional.pyi. Parameters are those of the functions, as their source
+``torch.nn.functional`` to nn/functional.pyi, and packages that import their names at first access
+get an __init__.pyi with these. Parameters are those of the functions, as their source
 annotates them; a `Value` that a method returns is a `Tensor`, since it was given one. With
 ``--check`` the files are only compared.
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -137,6 +139,25 @@ def _all(names: Iterable[str]) -> list[str]:
     return ["__all__ = [", *(f'    "{name}",' for name in sorted(names)), "]", ""]
 
 
+LAZY_PACKAGES = ("nn", "nn.modules", "nn.utils", "optim", "utils")
+"""Packages that import their names at first access."""
+
+
+def package_stub(name: str) -> str:
+    """Return the stub of a package: an import of each of its names."""
+    package = importlib.import_module(f"functrace.torch.{name}")
+    imports: list[str] = []
+    for word in dir(package):
+        value = getattr(package, word)
+        home = package.__name__
+        if not isinstance(value, ModuleType):
+            home = value.__module__
+            assert home.startswith(f"{package.__name__}."), (home, word)
+        imports.append(f"from {home} import {word} as {word}")
+    head = f"# Written by `python -m tests.torch.stubs`: the names of `torch.{name}`.\n"
+    return "\n".join([head, *sorted(imports), "", *_all(package.__all__)]).rstrip() + "\n"
+
+
 def stubs() -> dict[Path, str]:
     """Return the text of each stub file."""
     torch = Stub("the functions of `torch`, and the methods of `Tensor`.")
@@ -166,6 +187,10 @@ def stubs() -> dict[Path, str]:
         for function_name, (_, function) in sorted(ENTRIES[place].items()):
             found[name].define(function_name, function)
     return {
+        **{
+            PACKAGE.joinpath(*name.split("."), "__init__.pyi"): package_stub(name)
+            for name in LAZY_PACKAGES
+        },
         **{PACKAGE / f"{name}.pyi": stub.text() for name, stub in found.items()},
         PACKAGE / "namespace.pyi": torch.text(),
         PACKAGE / "_C" / "_nn.pyi": inner.text(),

@@ -4,9 +4,9 @@ graph.
 Layer: 9.
 """
 
-import importlib as _importlib
 import typing as _typing
 
+from functrace.lazy import lazy_attributes as _lazy_attributes
 from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
 from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from functrace.torch.autograd.engine import backward, grad
@@ -54,18 +54,12 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
-
-def __getattr__(name: str) -> _typing.Any:
-    """Import `functional`, `profiler`, or a function of it, on first access."""
-    if name in ("functional", "profiler"):
-        return _importlib.import_module(f"{__name__}.{name}")
-    if name == "_profiler_enabled":
-        return _importlib.import_module(f"{__name__}.profiler")._profiler_enabled
-    from functrace.names import unknown_name
-
-    raise unknown_name(__name__, name, __all__)
-
-
-def __dir__() -> list[str]:
-    """The names, and the submodules that are not imported yet."""
-    return sorted({*globals(), "functional", "profiler"})
+if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
+    from functrace.torch.autograd import functional as functional
+    from functrace.torch.autograd import profiler as profiler
+else:
+    __getattr__, __dir__ = _lazy_attributes(
+        __name__,
+        __all__,
+        {"functional": "", "profiler": "", "_profiler_enabled": f"{__name__}.profiler"},
+    )

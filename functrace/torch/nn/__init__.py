@@ -3,34 +3,19 @@
 Layer: 9.
 """
 
-import importlib
-from typing import Any
-
+from functrace.lazy import homes_of, lazy_attributes
 from functrace.torch.nn import functional, modules
 
-PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
-SUBMODULES = ("attention", "init", "parallel", "parameter", "utils")
+FILES = {
+    "attention": "",
+    "init": "",
+    "modules": " ".join(modules.__all__),
+    "parallel": "DataParallel",
+    "parameter": "Buffer Parameter UninitializedBuffer UninitializedParameter",
+    "utils": "",
+}
+"""The modules of this package, and what is exported of each."""
 
-__all__ = [*modules.__all__, *PARAMETERS, "DataParallel", "functional", "modules", *SUBMODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["functional", *FILES, *" ".join(FILES.values()).split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a module, a class, or a kind of parameter on first access."""
-    if name in SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in PARAMETERS:
-        from functrace.torch.nn import parameter
-
-        return globals().setdefault(name, getattr(parameter, name))
-    if name in modules.__all__:
-        return globals().setdefault(name, getattr(modules, name))
-    if name == "DataParallel":
-        return importlib.import_module(f"{__name__}.parallel").DataParallel
-    from functrace.names import unknown_name
-
-    raise unknown_name(__name__, name, __all__)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_attributes(__name__, __all__, homes_of(FILES))

@@ -18,6 +18,10 @@ torch.tensr([1.0])  # E
 torch.nn.functional.rellu(torch.ones(1))  # E
 torch.ones(2).summ()  # E
 torch.autograd.Functoin  # E
+torch.nn.Liner(2, 2)  # E
+torch.nn.utils.clip_grad_nrom_  # E
+torch.optim.Adamm  # E
+torch.utils.dta  # E
 ft.trace(np.sin)(1.0).as_pyton()  # E
 ft.jit(np.sin).cache_inf()  # E
 ft.saved_residuals(np.sin)(1.0).bytes  # E

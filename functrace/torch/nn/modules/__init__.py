@@ -3,9 +3,7 @@
 Layer: 9.
 """
 
-import importlib
-from typing import Any
-
+from functrace.lazy import homes_of, lazy_attributes
 from functrace.torch.nn.modules import _functions as _functions
 
 FILES: dict[str, str] = {
@@ -71,20 +69,6 @@ FILES: dict[str, str] = {
 }
 """The files of this package, and the classes of each."""
 
-_PLACES = {name: file for file, names in FILES.items() for name in names.split()}
-__all__ = sorted(_PLACES)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted(" ".join(FILES.values()).split())  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a class, or a file, on first access."""
-    if name in FILES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _PLACES:
-        module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
-        return globals().setdefault(name, getattr(module, name))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """The files and the classes."""
-    return sorted([*FILES, *_PLACES])
+__getattr__, __dir__ = lazy_attributes(__name__, __all__, homes_of(FILES))

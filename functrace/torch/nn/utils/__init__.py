@@ -4,8 +4,7 @@ sequences; each file is imported at first use.
 Layer: 9.
 """
 
-import importlib
-from typing import Any
+from functrace.lazy import homes_of, lazy_attributes
 
 # PyTorch has functions and files of these names; the functions are the attributes.
 from functrace.torch.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
@@ -27,27 +26,12 @@ FILES: dict[str, str] = {
 }
 """The files of this package, and what is exported of each."""
 
-_PLACES = {name: file for file, names in FILES.items() for name in names.split()}
 __all__ = [
     "remove_spectral_norm",
     "remove_weight_norm",
     "spectral_norm",
     "weight_norm",
-    *_PLACES,  # pyright: ignore[reportUnsupportedDunderAll]
+    *" ".join(FILES.values()).split(),  # pyright: ignore[reportUnsupportedDunderAll]
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a function, or a file, on first access."""
-    if name in _PLACES:
-        module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
-        found = globals()[name] = getattr(module, name)
-        return found
-    if name in FILES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """The files and the functions."""
-    return sorted({*FILES, *__all__})
+__getattr__, __dir__ = lazy_attributes(__name__, __all__, homes_of(FILES))
