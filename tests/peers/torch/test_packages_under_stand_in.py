@@ -1,10 +1,8 @@
 """Packages that import PyTorch print the same on functrace.torch, under `stand_in`.
 
 Each script runs in two processes, by `functrace.torch.check_script`; a package that is not
-installed is skipped. Install them without their dependency on PyTorch:
-
-    pip install --no-deps einops torchdiffeq torchsde trampoline boltons torch_optimizer \\
-        pytorch_ranger higher torchmetrics lightning-utilities geotorch safetensors
+installed is skipped. The extra `shelf` brings all of them; install the pinned PyTorch first, as
+`.ci/run` does.
 """
 
 from __future__ import annotations
