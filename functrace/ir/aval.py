@@ -81,7 +81,7 @@ class ShapeDtype:
         found = _interned.get(key)
         if found is not None:
             return found
-        if dtype.kind not in "biufc":
+        if dtype.kind not in "biufc" and dtype.name != "bfloat16":
             raise DtypeError(
                 f"dtype {dtype} is not numeric",
                 fix="pass arrays of bools, integers, floats or complex",
@@ -155,7 +155,7 @@ def is_differentiable(aval: ShapeDtype) -> bool:
         >>> is_differentiable(ft.ShapeDtype((3,), "float32")), is_differentiable(ft.ShapeDtype((3,), "int32"))
         (True, False)
     """
-    return aval.dtype.kind in "fc"
+    return aval.dtype.kind in "fcV"
 
 
 def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:

@@ -137,7 +137,7 @@ def _copied(x: Argument) -> Argument:
         return x
     kind = x._array.dtype.kind
     array = x._array.astype({"f": np.float64, "c": np.complex128}.get(kind, x._array.dtype))
-    return wrap(array).requires_grad_(kind in "fc")
+    return wrap(array).requires_grad_(kind in "fcV")
 
 
 # -- instrumentation -------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class Check:
         for place, (x, array) in enumerate(zip(inputs, before, strict=True)):
             if not isinstance(x, Tensor) or array is None or id(x) in seen.dirty:
                 continue
-            if not np.array_equal(x._array, array, equal_nan=array.dtype.kind in "fc"):
+            if not np.array_equal(x._array, array, equal_nan=array.dtype.kind in "fcV"):
                 self.found(
                     "written in place",
                     f"forward overwrites argument {place} without mark_dirty: tensors saved from "
@@ -494,7 +494,7 @@ class Check:
             given = list(self.inputs)
             for k, x in zip(places, chosen, strict=True):
                 given[k] = x.clone()
-            parts = [x for x in _tensors(self.apply(*given)) if x._array.dtype.kind in "fc"]
+            parts = [x for x in _tensors(self.apply(*given)) if x._array.dtype.kind in "fcV"]
             total = sum(
                 [
                     (x * wrap(np.conj(w._array))).sum()._array

@@ -618,9 +618,9 @@ long: dtype
 half: dtype
 float: dtype
 double: dtype
+bfloat16: dtype
 cfloat: dtype
 cdouble: dtype
-bfloat16: dtype
 complex32: dtype
 uint16: dtype
 uint32: dtype
@@ -3481,7 +3481,7 @@ class Methods:
         """Overwrite with ones, with a probability (or with those of a tensor), and zeros."""
 
     def bfloat16(self, memory_format: Any = None) -> Tensor:
-        """Raise: NumPy has no bfloat16."""
+        """Return the tensor as torch.bfloat16."""
 
     def bincount(self, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
         """Return how often each number occurs in a vector of non-negative integers, or the sum of its weights."""

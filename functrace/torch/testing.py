@@ -175,7 +175,7 @@ def _scalars(
 
 
 def _compare_elements(a: Array, b: Array, rtol: float, atol: float, equal_nan: bool) -> None:
-    is_float = a.dtype.kind in "fc"
+    is_float = a.dtype.kind in "fcV"
     with np.errstate(all="ignore"):
         if is_float:
             matches = np.isclose(a, b, rtol, atol, equal_nan)
@@ -329,7 +329,7 @@ def make_tensor(
         numbers = uniforms(GENERATOR.engine, count, kind, least, most)
     array = numbers.reshape(sizes)
     if exclude_zero:
-        smallest = np.finfo(kind).tiny if kind.kind in "fc" else 1
+        smallest = np.finfo(kind).tiny if kind.kind in "fcV" else 1
         array[array == 0] = smallest
     made = fresh(array)
     if noncontiguous and sizes:

@@ -313,7 +313,7 @@ def has_no_derivative(x: Tracer) -> bool:
     Cost:
         0.1 us per operation that it depends on.
     """
-    return x.aval.dtype.kind not in "fc" or not _depends(x, through_integers=False)
+    return x.aval.dtype.kind not in "fcV" or not _depends(x, through_integers=False)
 
 
 def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bool:
@@ -334,7 +334,7 @@ def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bo
         primitive = recording.primitives[
             variable
         ]  # first: raises if a write may have changed the value
-        if not through_integers and recording.avals[variable].dtype.kind not in "fc":
+        if not through_integers and recording.avals[variable].dtype.kind not in "fcV":
             continue
         operands = recording.operands[variable]
         if primitive is INPUT:

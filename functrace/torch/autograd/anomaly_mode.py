@@ -175,5 +175,9 @@ def refuse_nan(node: GraphNode, gradients: Sequence[Tensor | None]) -> None:
     for k, gradient in enumerate(gradients):
         if gradient is not None:
             array = gradient._array
-            if isinstance(array, np.ndarray) and array.dtype.kind in "fc" and np.isnan(array).any():
+            if (
+                isinstance(array, np.ndarray)
+                and array.dtype.kind in "fcV"
+                and np.isnan(array).any()
+            ):
                 raise RuntimeError(errors.nan_gradient(node.name(), k))

@@ -452,7 +452,7 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
             continue
         array = value._array
         avals.append(ShapeDtype(array.shape, array.dtype))
-        if not ctx.requires_grad or id(value) in constants or array.dtype.kind not in "fc":
+        if not ctx.requires_grad or id(value) in constants or array.dtype.kind not in "fcV":
             constant.append(k)
             outputs[k] = _without_history(
                 value, is_input=id(value) in inputs, is_dirty=id(value) in dirty

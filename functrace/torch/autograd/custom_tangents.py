@@ -57,7 +57,7 @@ def push_function(
     for k, (value, output, tangent) in enumerate(zip(raw, outputs, found, strict=True)):
         if not isinstance(value, Tensor) or not isinstance(output, Tensor):
             continue
-        if id(value) in constants or value._array.dtype.kind not in "fc":
+        if id(value) in constants or value._array.dtype.kind not in "fcV":
             if tangent is not None:
                 raise RuntimeError(errors.jvp_of_constant(k))
             continue

@@ -706,7 +706,7 @@ def make_seed(
             return None
         if math.prod(aval.shape) != 1:
             raise RuntimeError(errors.NON_SCALAR_ROOT)
-        if aval.dtype.kind != "f":
+        if aval.dtype.kind not in "fV":
             raise RuntimeError(errors.complex_root(DTYPES[aval.dtype]))
         ones = wrap(np.ones(aval.shape, aval.dtype))
         return ones if MODES.dispatch is None else MODES.dispatch.seed(output, ones)

@@ -379,7 +379,7 @@ class Check:
     def check_constant(self, every: Tensors) -> None:
         """Check that a function does not depend on the inputs if no output requires grad."""
         chosen = [
-            k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fc"
+            k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fcV"
         ]
         for i in range(len(self.wanted)):
             for jacobian in self.numerical(i, chosen, lambda a: a):

@@ -494,7 +494,7 @@ def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
         gradient = gradient.sum([*range(added), *stretched], True).reshape(aval.shape)
     if gradient._array.dtype == aval.dtype:
         return gradient
-    if gradient._array.dtype.kind != "f" and (gradient._array.dtype.kind == "c") != (
+    if gradient._array.dtype.kind not in "fV" and (gradient._array.dtype.kind == "c") != (
         aval.dtype.kind == "c"
     ):
         raise RuntimeError(errors.GRADIENT_KIND)

@@ -114,7 +114,7 @@ def join(
         raise RuntimeError(errors.DIRTY_LEAF)
     node = PullbackNode(whole, tensors, given, outputs)
     for k, output in enumerate(outputs):
-        if output._array.dtype.kind in "fc":
+        if output._array.dtype.kind in "fcV":
             output._node, output._output_nr = node, k
 
 

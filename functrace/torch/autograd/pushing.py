@@ -36,7 +36,7 @@ def tangent_or_zeros(ctx: Any, argument: object, tangent: Tensor | Tracer | None
         return None
     if isinstance(tangent, Tracer):
         return wrap(tangent)
-    if tangent is not None or not ctx.materialize_grads or argument._array.dtype.kind not in "fc":
+    if tangent is not None or not ctx.materialize_grads or argument._array.dtype.kind not in "fcV":
         return tangent
     return zeros_of(argument._array)
 

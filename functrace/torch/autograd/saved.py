@@ -299,7 +299,7 @@ def _attached(value: Tensor, edge: tuple[Any, int, bool, bool], node: Any) -> Te
     elif source is not None and not isinstance(source, weakref.ref):
         made._node, made._output_nr = source, number
     elif requires_grad:
-        if made._array.dtype.kind not in "fc":
+        if made._array.dtype.kind not in "fcV":
             raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
         made._requires, made._accumulator = True, source
     return made

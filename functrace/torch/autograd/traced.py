@@ -293,12 +293,12 @@ class FunctionApplication:
         moved: list[Any] = []
         for k, array in zip(self.slots, arrays, strict=True):
             tangent = found[k]
-            if k in ctx._constant or array.dtype.kind not in "fc":
+            if k in ctx._constant or array.dtype.kind not in "fcV":
                 if tangent is not None:
                     raise RuntimeError(errors.jvp_of_constant(k))
                 tangent = wrap(np.zeros(array.shape, array.dtype))
             moved.append(_like(array, defined(tangent)))
-        return [*arrays, *[t for t, a in zip(moved, arrays, strict=True) if a.dtype.kind in "fc"]]
+        return [*arrays, *[t for t, a in zip(moved, arrays, strict=True) if a.dtype.kind in "fcV"]]
 
     def results(self, values: Sequence[Any]) -> Any:
         """Return the result of the user's forward, with the operation's results in it."""

@@ -67,7 +67,7 @@ def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
             the hook), or has no gradient.
     """
     array: Tracer = tensor._array
-    if array.dtype.kind not in "fc":
+    if array.dtype.kind not in "fcV":
         raise RuntimeError(errors.HOOK_WITHOUT_GRAD)
     variable = array.ft_variable
     if any(variable in operands for _, operands, _ in array.ft_recording.ops[variable + 1 :]):

@@ -56,7 +56,7 @@ class LegacyVariableBase:
         if not isinstance(data, Tensor | None):
             raise TypeError(errors.variable_data(errors.kind_of(data)))
         made = Tensor() if data is None else data.detach()
-        if requires_grad and made._array.dtype.kind not in "fc":
+        if requires_grad and made._array.dtype.kind not in "fcV":
             raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
         return made.requires_grad_(requires_grad)
 

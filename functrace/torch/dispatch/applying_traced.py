@@ -202,7 +202,7 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
         if (
             isinstance(array, Tracer)
             and array.ft_recording.serial > MODES.floor
-            and array.dtype.kind in "fc"
+            and array.dtype.kind in "fcV"
         ):
             mask |= 1 << k
     if not mask or op.is_view:

@@ -29,7 +29,15 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops import elementwise as ew
-from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
+from functrace.ops.shaping import broadcast_to_p, convert, permute_p, reshape_p
+from functrace.torch.dispatch.narrow import (
+    between_conversions,
+    concerns,
+    rounded_results,
+    wide,
+    widened,
+)
+from functrace.torch.tensors.dtypes import bfloat16
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
@@ -49,7 +57,7 @@ class Case:
         active: for each operand, True if it requires a gradient.
     """
 
-    __slots__ = ("active", "op", "params", "specs")
+    __slots__ = ("active", "is_wide", "op", "params", "rounds", "specs")
 
     def __init__(
         self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]
@@ -58,6 +66,16 @@ class Case:
         self.specs = specs
         self.params = params
         self.active = active
+        self.is_wide = not concerns(specs, params)
+        """False with bfloat16: see Note [bfloat16 is computed in float32]."""
+        self.rounds: tuple[bool, ...] | None = None
+
+    @property
+    def rounded_results(self) -> tuple[bool, ...]:
+        """For each result, whether it is bfloat16, in a case that is not wide."""
+        if self.rounds is None:
+            self.rounds = rounded_results(self)
+        return self.rounds
 
     @property
     def edges(self) -> tuple[int | None, ...]:
@@ -95,6 +113,8 @@ class Case:
     @property
     def function(self) -> Any:
         """Function from arrays or traced values to results."""
+        if not self.is_wide:
+            return self.op.function if self.op.is_view else between_conversions(self)
         return (
             self.op.function
             if self.op.promote is None
@@ -199,12 +219,12 @@ def derive(case: Case) -> Derivation | None:
     if not any(case.active):
         return None
     op, specs, edges = case.op, case.specs, case.edges
-    program, operands, many = case.record()
+    program, operands, many = (case if case.is_wide else wide(case)).record()
     outputs = tuple([program.avals[i] for i in program.output_ids])
-    if not any(aval.dtype.kind in "fc" for aval in outputs):
+    if not any(aval.dtype.kind in "fcV" for aval in outputs):
         return None
     last = [
-        k for k, aval in enumerate(outputs) if aval.dtype.kind in "fc" and k not in op.constants
+        k for k, aval in enumerate(outputs) if aval.dtype.kind in "fcV" and k not in op.constants
     ]
     saveable = case.saveable(len(operands), len(outputs))
     candidates: dict[int, int] = {}
@@ -221,7 +241,13 @@ def derive(case: Case) -> Derivation | None:
     read = [candidates[i] for i in needed]
     saves = tuple([(name, p) for name, p in saveable if p in read or name in op.keeps])
     saved = [p for _, p in saves]
-    moves, computing = _moves(case, backward, len(needed))
+    if case.is_wide:
+        run = backward
+    else:
+        outputs = _narrow_avals(outputs, case.rounded_results)
+        avals = [outputs[~p] if p < 0 else specs[p] if p < len(specs) else None for p in read]
+        run = between(backward, [*avals, *outputs], [specs[k] for k in _active(case)])
+    moves, computing = _moves(case, run, len(needed))
     return Derivation(
         outputs=outputs,
         differentiated=last[-1] + 1 if last else 0,
@@ -236,6 +262,54 @@ def derive(case: Case) -> Derivation | None:
         moves=moves,
         computing=computing,
     )
+
+
+def _active(case: Case) -> list[int]:
+    """Return the operands that require gradients, which the backward program returns."""
+    return [k for k, on in enumerate(case.active) if on]
+
+
+def _narrow_avals(
+    avals: tuple[ShapeDtype, ...], rounds: tuple[bool, ...]
+) -> tuple[ShapeDtype, ...]:
+    return tuple([
+        ShapeDtype(aval.shape, bfloat16.numpy) if narrow else aval
+        for aval, narrow in zip(avals, rounds, strict=True)
+    ])  # fmt: skip
+
+
+def between(
+    backward: Program, given: Sequence[ShapeDtype | None], wanted: Sequence[ShapeDtype]
+) -> Program:
+    """Return a backward program of float32 between conversions from and to bfloat16.
+
+    Args:
+        backward: the program.
+        given: aval of each input, ``None`` for that of the program's.
+        wanted: avals of the gradients.
+    """
+    with ArrayRecording(backward.name, keeps_source=False) as recording:
+        inputs = [
+            recording.new_input(
+                backward.avals[i] if aval is None else _narrower(aval, backward.avals[i])
+            )
+            for i, aval in zip(backward.input_ids, given, strict=True)
+        ]
+        results = evaluate_program(backward, [widened(x) for x in inputs])
+        places = dict(zip(backward.input_ids, inputs, strict=True))
+        made: list[Any] = []
+        for output, result, aval in zip(backward.output_ids, results, wanted, strict=True):
+            found = through_views(backward, output, places)
+            if found is not None and found[0] in places and places[found[0]].dtype == aval.dtype:
+                made.append(shown_by(places[found[0]], found[1] or ()))  # exact, without a copy
+            else:
+                made.append(convert(result, aval.dtype) if result.dtype != aval.dtype else result)
+        ids = [r.ft_variable if isinstance(r, Tracer) else recording.capture(r) for r in made]
+        return recording.program(tuple(ids), name=backward.name)
+
+
+def _narrower(aval: ShapeDtype, own: ShapeDtype) -> ShapeDtype:
+    return ShapeDtype(own.shape, aval.dtype) if isinstance(aval, ShapeDtype) else own
 
 
 def _moves(

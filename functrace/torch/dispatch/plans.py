@@ -35,6 +35,7 @@ from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dispatch.derivation import Case, Derivation, Move, derive, shown_by
 from functrace.torch.dispatch.fast_path import FastPull, FastRecord, pull_fast, record_fast
+from functrace.torch.dispatch.narrow import wide
 from functrace.torch.dispatch.promotion import Promotion, broadcasting
 from functrace.torch.dispatch.quiet import run_quietly
 from functrace.torch.tensors.orders import laid
@@ -340,18 +341,22 @@ class OpPlan(CacheEntry):
         made = self._of_results.get(used)
         if made is None:
             case, op = self.case, self.case.op
-            compute = op.derived or case.function
+            function = case.function if case.is_wide else wide(case).function
+            compute = op.derived or function
             saves = [
                 (name, p if p >= 0 else ~used.index(~p))
                 for name, p in op.saves
                 if p >= 0 or ~p in used
             ]
             part = replace(
-                op, function=case.function, promote=None, saves=tuple(saves), keeps=(),
+                op, function=function, promote=None, saves=tuple(saves), keeps=(),
                 in_rows=False,
                 derived=lambda *given: tuple([compute(*given)[k] for k in used]),
             )  # fmt: skip
-            made = OpPlan(Case(part, case.specs, case.params, case.active))
+            inner = Case(part, case.specs, case.params, case.active)
+            if not case.is_wide:
+                inner.rounds = tuple([case.rounded_results[k] for k in used])
+            made = OpPlan(inner)
             names = [name for name, _ in self.derivation.saves]
             taken = [names.index(name) for name, _ in made.derivation.saves]
             before = made.derivation.selected
@@ -424,7 +429,8 @@ class OpPlan(CacheEntry):
         avals = [program.avals[i] for i in program.input_ids]
         chosen = values if selected is None else [values[k] for k in selected]
         return all(
-            v.shape == aval.shape and v.dtype == aval.dtype
+            v.shape == aval.shape
+            and (v.dtype == aval.dtype or (v.dtype.kind == "V" and aval.dtype == np.float32))
             for v, aval in zip(chosen, avals, strict=False)
             if isinstance(v, _ndarray)
         )

@@ -22,7 +22,7 @@ from functrace.errors import FunctraceError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ops.shaping import convert
 from functrace.torch import errors
-from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_float
+from functrace.torch.tensors.dtypes import DTYPES, default_complex, default_float, limits_of
 from functrace.tracing import Tracer
 
 Check = Callable[[Sequence[Any], np.dtype[Any]], None]
@@ -33,7 +33,7 @@ Promote = Callable[[Callable[..., Any], Sequence[Any]], Callable[..., Any]]
 converts them first.
 """
 
-RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 """Rank of each kind of dtype in promotion."""
 
 
@@ -66,7 +66,7 @@ class Promotion:
     def dtype(self, specs: Sequence[Any]) -> np.dtype[Any]:
         """Return the dtype that operands are converted to."""
         found = common_dtype(specs[self.skips :])
-        return default_float() if self.floats and found.kind not in "fc" else found
+        return default_float() if self.floats and found.kind not in "fcV" else found
 
     def __call__(self, function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
         """Return the function with its operands converted.
@@ -121,15 +121,18 @@ def _joined(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any] | None:
         low, high = (d, result) if RANK[d.kind] < RANK[result.kind] else (result, d)
         # A higher kind wins whatever its width: int64 with float32 is float32.
         joins = RANK[low.kind] == RANK[high.kind] or low == np.float64
-        result = np.promote_types(low, high) if joins else high
+        if joins and low != high and "V" in (low.kind, high.kind):  # bfloat16 with another float
+            result = np.promote_types(np.float32, high if low.kind == "V" else low)
+        else:
+            result = np.promote_types(low, high) if joins else high
     return result
 
 
 def _raised(group: np.dtype[Any], before: np.dtype[Any] | None) -> np.dtype[Any]:
-    if group.kind == "c" and before is not None and before.kind == "f":
+    if group.kind == "c" and before is not None and before.kind in "fV":
         if before == np.float16:
             raise NotImplementedError(errors.COMPLEX_HALF)
-        return np.dtype(np.complex64 if before == np.float32 else np.complex128)
+        return np.dtype(np.complex128 if before == np.float64 else np.complex64)
     return group
 
 
@@ -167,7 +170,20 @@ def _converting(
         ]
         return function(*operands, *given[count:])
 
+    if dtype.kind == "V":  # the default dtype, beside integers
+        return _rounding(converted, count, dtype)
     return converted
+
+
+def _rounding(function: Callable[..., Any], count: int, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    """The function of bfloat16 that computes in float32; see narrow.py."""
+
+    def computed(*given: Any) -> Any:
+        wide = [_cast(_cast(x, dtype), np.dtype(np.float32)) for x in given[:count]]
+        result = function(*wide, *given[count:])
+        return convert(result, dtype) if result.dtype == np.float32 else result
+
+    return computed
 
 
 def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -224,6 +240,7 @@ def for_kinds(kinds: str, refusal: str, error: type[Exception] = NotImplementedE
         error: class of the exception.
     """
     message = refusal if " " in refusal else errors.no_kernel(refusal)
+    kinds = f"{kinds}V" if "f" in kinds else kinds  # bfloat16 is a float
 
     def check(_specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
         if dtype.kind not in kinds:
@@ -264,8 +281,8 @@ def check_fits(number: complex, dtype: np.dtype[Any]) -> None:
         fits = dtype.kind in "bc" or number.imag == 0
         parts, number = [number.imag], number.real
     parts.append(number)
-    if fits and dtype.kind in "fc":
-        limit = float(np.finfo(dtype).max)
+    if fits and dtype.kind in "fcV":
+        limit = float(limits_of(dtype).max)
         fits = all(
             type(part) not in (int, float) or not math.isfinite(part) or abs(part) <= limit
             for part in parts

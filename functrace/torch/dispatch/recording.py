@@ -33,7 +33,7 @@ def record(plan: OpPlan, operands: Sequence[Any], arrays: Sequence[Any], made: A
     node._edges = tuple(edges)
     if type(made) is tuple:
         for k, tensor in enumerate(made):
-            if plan.outputs[k].dtype.kind in "fc" and k not in op.constants:
+            if plan.outputs[k].dtype.kind in "fcV" and k not in op.constants:
                 tensor._node, tensor._output_nr = node, k
         outputs = made
     else:

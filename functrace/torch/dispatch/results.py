@@ -110,7 +110,7 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     results = [x._array for x in (made if isinstance(out, tuple) else (made,))]
     for result in results:
         if isinstance(result, Tracer):
-            if MODES.recording and result.dtype.kind in "fc":
+            if MODES.recording and result.dtype.kind in "fcV":
                 raise RuntimeError(errors.out_with_grad(name))
             raise UnsupportedFunctionError(
                 f"{name}(out=) of traced values",

@@ -186,6 +186,8 @@ def plan_of(case: Case) -> OpPlan:
     alone.
     """
     op = case.op
+    if not case.is_wide:
+        return OpPlan(case)
     opens = op.measures or any(type(spec) is tuple for spec in case.specs)
     for deep in (True, False) if opens else (False,):
         pattern = Pattern(case.specs, case.params, deep, deep and op.measures)
@@ -256,7 +258,7 @@ def case_of(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int)
             aval = aval_of(x._array)
             specs.append(aval)
             active.append(
-                bool(mask >> k & 1) and aval.dtype.kind in "fc" and (edges is None or k in edges)
+                bool(mask >> k & 1) and aval.dtype.kind in "fcV" and (edges is None or k in edges)
             )
         else:
             specs.append((type(x), x) if is_static else type(x))

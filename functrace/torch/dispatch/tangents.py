@@ -66,7 +66,7 @@ class TangentPlan(CacheEntry):
         program, operands, _ = case.record()
         outputs = [program.avals[i] for i in program.output_ids]
         self.pushes = [
-            k for k, a in enumerate(outputs) if a.dtype.kind in "fc" and k not in case.op.constants
+            k for k, a in enumerate(outputs) if a.dtype.kind in "fcV" and k not in case.op.constants
         ]
         """Results that have tangents."""
         if not self.pushes:
@@ -253,7 +253,7 @@ class LevelState:
         if dual is not None and dual.tangent is not None:
             return dual.tangent
         below = forward_base(tensor)
-        if below is None or below[0] is tensor or tensor._array.dtype.kind not in "fc":
+        if below is None or below[0] is tensor or tensor._array.dtype.kind not in "fcV":
             return None
         tangent = self.tangent_of(below[0])
         if tangent is None:

@@ -20,6 +20,7 @@ LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 C_NAMES = {
     "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
     "int32": "int", "int64": "long int", "float16": "c10::Half", "float32": "float",
+    "bfloat16": "c10::BFloat16",
     "float64": "double", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 """C++'s names of dtypes."""

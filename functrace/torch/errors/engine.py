@@ -278,7 +278,7 @@ def name_in_c(dtype: Any) -> str:
     """Return the name of a dtype in C++."""
     names = {
         "float32": "float", "float64": "double", "int64": "long int", "int32": "int",
-        "float16": "c10::Half",
+        "float16": "c10::Half", "bfloat16": "c10::BFloat16",
         "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
         "complex64": "c10::complex<float>",
         "complex128": "c10::complex<double>",

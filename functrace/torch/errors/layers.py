@@ -13,7 +13,9 @@ import numpy as np
 
 def softshrink_range(bound: float, dtype: np.dtype[Any]) -> str:
     """Return the message for a negative bound of softshrink."""
-    name = {"float16": "Half", "float32": "Float", "float64": "Double"}.get(dtype.name, dtype.name)
+    name = {"float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}.get(
+        dtype.name, dtype.name
+    )
     return (
         f"lambda must be in range [0, {np.finfo(dtype).max:.6g}] for input dtype {name}, but found "
         f"{bound:g}"

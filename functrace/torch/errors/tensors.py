@@ -252,6 +252,7 @@ def number_overflow(dtype: str) -> str:
         "float32": "float",
         "float64": "double",
         "float16": "c10::Half",
+        "bfloat16": "c10::BFloat16",
         "bool": "bool",
         "int32": "int",
         "complex64": "c10::complex<float>",
@@ -307,10 +308,10 @@ def ragged(expected: int, dim: int, found: int) -> str:
     return f"expected sequence of length {expected} at dim {dim} (got {found})"
 
 
-def array_dtype(kind: str) -> str:
+def array_dtype(kind: str, package: str = "numpy") -> str:
     """Return the message for an array whose dtype tensors do not support."""
     return (
-        f"can't convert np.ndarray of type numpy.{kind}. The only supported types are: float64, "
+        f"can't convert np.ndarray of type {package}.{kind}. The only supported types are: float64, "
         "float32, float16, complex64, "
         "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
     )

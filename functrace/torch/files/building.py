@@ -135,7 +135,7 @@ def _tensor(
             f"a tensor of the file has sizes {list(shape)}, strides {list(strides)} and offset "
             f"{offset}: it leaves its storage of {array.size} elements"
         )
-    grad = bool(requires_grad) and array.dtype.kind in "fc"
+    grad = bool(requires_grad) and array.dtype.kind in "fcV"
     if count and (offset, strides, count) == (0, dense_strides(shape), array.size):
         made = rebuilt(Tensor, array.reshape(shape), None, grad)
     elif count:
@@ -175,7 +175,7 @@ def parameter(data: Part, requires_grad: Part, _hooks: Part = None, state: Part 
 
     if not isinstance(data, Tensor):
         raise UnpicklingError("a parameter of the file has no tensor")
-    made = nn.Parameter(data, bool(requires_grad) and data._array.dtype.kind in "fc")
+    made = nn.Parameter(data, bool(requires_grad) and data._array.dtype.kind in "fcV")
     made._home = data._home
     return _with_state(made, state)
 

@@ -47,7 +47,7 @@ def check_differentiable(args: Sequence[Any], argnums: Argnums) -> None:
     ]:
         if not isinstance(leaf, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
-        if leaf._array.dtype.kind not in "fc":
+        if leaf._array.dtype.kind not in "fcV":
             raise RuntimeError(errors.REQUIRES_GRAD_DTYPE)
 
 

@@ -61,10 +61,10 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
     with seen.lifting():
         leaves, tree = flatten(run(*arrays))
     wanting = [
-        x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fc"
+        x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fcV"
     ]
     wanted = list({id(x): x for x in (*wanting, *duals)}.values())
-    chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
+    chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fcV"]
     leaves = [fresh(leaf) if _is_array(leaf) else leaf for leaf in leaves]
     if wanted and chosen:
 
@@ -100,7 +100,7 @@ def functionally(run: OfArrays) -> OfArrays:
 def _in_local_graph(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
     """Run a function of traced arrays as one operation of a graph of traced values."""
     leaves, tree = flatten(run(*[x._array for x in tensors]))
-    chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
+    chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fcV"]
     leaves = [wrap(leaf) if _is_array(leaf) else leaf for leaf in leaves]
 
     def whole(*given: Array | Tracer) -> list[Any]:

@@ -65,11 +65,11 @@ def _op(
 
 
 def _hardtanh(x: Array, low: float, high: float) -> Any:
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fV":
         low, high = int(low), int(high)
     inside = ew.logical_and(ew.greater(x, low), ew.less(x, high))
     bounded = ew.minimum(ew.maximum(x, low), high)
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fV":
         return bounded
     unknown = ew.isnan(x)
     return ew.where(ew.logical_or(inside, unknown), x, ew.stop_gradient(bounded))
@@ -465,7 +465,7 @@ def softshrink(input: Operand, lambd: float = 0.5) -> Value:
     """
     f.tensors_only("softshrink", input=input)
     dtype = f.dtype_of(input)
-    if dtype.kind == "f" and not 0 <= lambd <= np.finfo(dtype).max:
+    if dtype.kind in "fV" and not 0 <= lambd <= np.finfo(dtype).max:
         raise RuntimeError(errors.softshrink_range(lambd, dtype))
     return _apply(SOFTSHRINK, input, (lambd,), False, "softshrink")
 
@@ -627,7 +627,7 @@ def _rrelu_with(
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     dtype = f.dtype_of(input)
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         kernel = "rrelu_with_noise_out_cpu" if training else "leaky_relu_cpu"
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
     if training:

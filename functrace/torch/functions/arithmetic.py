@@ -72,7 +72,7 @@ ROWS.op(
 
 
 def _equals(bound: float) -> Callable[[Array], Any]:
-    return lambda x: ew.equal(x, bound) if x.dtype.kind == "f" else ew.not_equal(x, x)
+    return lambda x: ew.equal(x, bound) if x.dtype.kind in "fV" else ew.not_equal(x, x)
 
 
 for _name, _bound, _says in (("isposinf", math.inf, "inf"), ("isneginf", -math.inf, "-inf")):
@@ -154,7 +154,7 @@ HEAVISIDE = f.without_derivative(
         "NotImplemented",
         lambda x, y: (
             ew.where(ew.not_equal(x, x), x, ew.heaviside(x, y))
-            if x.dtype.kind == "f"
+            if x.dtype.kind in "fV"
             else ew.where(ew.equal(x, 0), y, convert(ew.greater(x, 0), x.dtype))
         ),
         saves=BOTH,
@@ -220,7 +220,7 @@ def ldexp(run: Run) -> Callable[..., Value]:
     def function(input: Operand, other: Operand) -> Value:
         f.tensors_only("ldexp", input=input, other=other)
         kinds = f.dtype_of(input), f.dtype_of(other)
-        if kinds[1].kind == "b" and kinds[0].kind == "f":
+        if kinds[1].kind == "b" and kinds[0].kind in "fV":
             raise NotImplementedError(errors.no_kernel("ldexp_cpu_exp").format("Bool"))
         if kinds[1] == np.float16 and kinds[0].kind == "c" and f.shape_of(other):
             raise NotImplementedError(errors.no_kernel("pow").format("ComplexHalf"))
@@ -273,7 +273,7 @@ def frexp(input: Operand) -> Any:
         RuntimeError: for integers and complex numbers.
     """
     f.tensors_only("frexp", input=input)
-    if f.dtype_of(input).kind != "f":
+    if f.dtype_of(input).kind not in "fV":
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     return _Frexp(*apply(FREXP, (input,)))
 
@@ -396,7 +396,7 @@ def _without_nan(x: Array, nan: float | None, high: float | None, low: float | N
         return ew.complex_of(
             _without_nan(ew.real(x), nan, high, low), _without_nan(ew.imag(x), nan, high, low)
         )
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fV":
         return ew.positive(x) if x.dtype.kind != "b" else ew.logical_or(x, x)
     limits = np.finfo(x.dtype)
     with np.errstate(over="ignore"):
@@ -499,7 +499,7 @@ def is_neg(input: Operand) -> bool:
 def is_signed(input: Tensor) -> bool:
     """Return True if elements can be negative."""
     f.tensors_only("is_signed", input=input)
-    return f.dtype_of(input).kind in "ifc"
+    return f.dtype_of(input).kind in "ifcV"
 
 
 @ROWS.function("function")

@@ -607,7 +607,7 @@ def _running_extreme(accumulate: Callable[..., Any]) -> Callable[..., Any]:
         held = ew.stop_gradient(x)
         running = accumulate(held, axis)
         changes = ew.equal(held, running)
-        if x.dtype.kind == "f":
+        if x.dtype.kind in "fV":
             changes = ew.logical_or(changes, ew.isnan(held))
         found = np.maximum.accumulate(ew.where(changes, places, 0), axis)
         return np.take_along_axis(x, found, axis), found
@@ -772,7 +772,7 @@ def cov(
             )
         weights = fweights
     if aweights is not None:
-        if dtype_of(aweights).kind != "f":
+        if dtype_of(aweights).kind not in "fV":
             raise RuntimeError(
                 "cov(): expected aweights to have floating point dtype but got aweights with "
                 f"{DTYPES[dtype_of(aweights)].printed} dtype"
@@ -832,7 +832,7 @@ def corrcoef(input: Operand) -> Value:
 def nanmean(input: Operand, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """Return the mean of the elements that are not nan."""
     f.tensors_only("nanmean", input=input)
-    if dtype_of(input).kind not in "fc":
+    if dtype_of(input).kind not in "fcV":
         raise RuntimeError(
             "nanmean(): expected input to have floating point or complex dtype but got "
             f"{DTYPES[dtype_of(input)].printed}"

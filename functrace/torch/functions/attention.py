@@ -488,7 +488,7 @@ def _canonical(
     if mask is None:
         return None
     kind = f.dtype_of(mask)
-    assert kind == np.bool_ or kind.kind == "f", (
+    assert kind == np.bool_ or kind.kind in "fV", (
         f"only bool and floating types of {name} are supported"
     )
     if checks_other and other is not None and f.dtype_of(other) != kind:

@@ -48,7 +48,7 @@ class finfo:
             self.min, self.smallest_normal = -self.max, self.tiny
             return
         kind = default_float() if type is None else numpy_dtype(type)
-        if kind.kind not in "fc":
+        if kind.kind not in "fcV":
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 "'torch.finfo'"

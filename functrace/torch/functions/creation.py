@@ -71,7 +71,7 @@ def tensor(
 
 def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
     """Return a new array of the data passed to `tensor`."""
-    if isinstance(data, Tensor):
+    if is_tensors := isinstance(data, Tensor):
         data = data._array
     if isinstance(data, Tracer):
         raise LostGradientError(
@@ -81,8 +81,7 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
             "torch.tensor(functrace.value(x)) holds the plain values",
         )
     if isinstance(data, (np.ndarray, np.generic)):
-        if data.dtype not in DTYPES:
-            raise TypeError(errors.array_dtype(data.dtype.type.__name__))
+        check_dtype(data, is_tensors)
         return copied(np.asarray(data), data.dtype if dtype is None else numpy_dtype(dtype))
     found: set[Any] = set()
     plain = _plain(data, found)
@@ -93,7 +92,7 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
     if array.dtype.kind == "c" and wanted.kind not in "cb":
         raise TypeError("must be real number, not complex")
     if wanted.kind in "iu" and array.size:
-        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+        if array.dtype.kind in "fV" and not np.all(np.isfinite(array)):
             raise ValueError("cannot convert float NaN to integer")
         for limit in (array.min(), array.max()):
             try:
@@ -175,10 +174,28 @@ def as_tensor(
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.dtype in DTYPES:
+        check_dtype(data)
         check_forward(data)
         wanted = data.dtype if dtype is None else numpy_dtype(dtype)
         return _lifted(fresh(data if wanted == data.dtype else copied(data, wanted)))
     return _lifted(fresh(_array_of(data, dtype)))
+
+
+def check_dtype(array: Array | np.generic, is_tensors: bool = False) -> None:
+    """Check that a NumPy array has the dtype of a tensor.
+
+    Args:
+        array: the array.
+        is_tensors: True for the array of a tensor, which may be bfloat16.
+
+    Raises:
+        TypeError: for any other dtype, and for bfloat16, which NumPy does not have.
+    """
+    if array.dtype not in DTYPES or (array.dtype.kind == "V" and not is_tensors):
+        name = array.dtype.type.__name__
+        raise TypeError(
+            errors.array_dtype(name, "ml_dtypes" if array.dtype.kind == "V" else "numpy")
+        )
 
 
 def check_forward(array: Array) -> None:
@@ -262,8 +279,7 @@ def from_numpy(array: Array) -> Tensor:
         return _of_traced(array)
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    if array.dtype not in DTYPES:
-        raise TypeError(errors.array_dtype(array.dtype.type.__name__))
+    check_dtype(array)
     check_forward(array)
     return _lifted(fresh(array))
 

@@ -74,7 +74,7 @@ def cosine_similarity(x1: Operand, x2: Operand, dim: int = 1, eps: float = 1e-8)
     check_broadcast(*shapes)
     full = np.broadcast_shapes(*shapes)
     dtype = arithmetic.dtype([f._spec(x) for x in (x1, x2)])
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         raise RuntimeError(errors.cosine_dtype(DTYPES[dtype].printed))
     axis = f.dimension(dim, len(full))
     first, second = (
@@ -122,7 +122,7 @@ def normalize(
         return put_out(out, "div", (input,), lambda: normalize(input, p, dim, eps))
     f.tensors_only("normalize", input=input)
     dtype = f.dtype_of(input)
-    if dtype.kind not in "fc":
+    if dtype.kind not in "fcV":
         raise RuntimeError(errors.norm_kind(DTYPES[dtype].printed))
     size = apply(CLAMP_MIN, (statistics.norm(input, p, dim, True),), (eps,))
     return f.div(input, shaping.expand(size, f.shape_of(input)))
@@ -213,7 +213,7 @@ def cdist(
     f.tensors_only("cdist", x1=x1, x2=x2)
     shapes = f.shape_of(x1), f.shape_of(x2)
     for k, (x, shape) in enumerate(zip((x1, x2), shapes, strict=True), 1):
-        if f.dtype_of(x).kind != "f":
+        if f.dtype_of(x).kind not in "fV":
             name = DTYPES[f.dtype_of(x)].printed
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {name}")
         if len(shape) < 2:
@@ -263,7 +263,7 @@ def pdist(input: Operand, p: float = 2) -> Value:
     ndim = len(f.shape_of(input))
     if ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {ndim}D")
-    if f.dtype_of(input).kind != "f":
+    if f.dtype_of(input).kind not in "fV":
         raise RuntimeError("pdist only supports floating-point dtypes")
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")

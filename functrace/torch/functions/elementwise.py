@@ -179,7 +179,7 @@ def _power(x: Array | complex, n: Array | complex) -> Any:
     kind: Any = (n if x.__class__ in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
     if kind == "b":
         return ew.logical_or(x, not n)
-    if n.__class__ in NUMBERS and n == 0 and kind in "fc":
+    if n.__class__ in NUMBERS and n == 0 and kind in "fcV":
         return ew.where(np.False_, x, 1)  # the derivative is 0 even for an infinite or nan gradient
     if kind == "c":
         return edges.complex_power(x, int(n) if isinstance(n, bool) else n)
@@ -376,7 +376,7 @@ def _sign(x: Array) -> Any:
 
 def _unless_integer(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
     def rounded(x: Array) -> Any:
-        return function(x) if x.dtype.kind == "f" else ew.positive(x)
+        return function(x) if x.dtype.kind in "fV" else ew.positive(x)
 
     return rounded
 
@@ -488,7 +488,7 @@ for _name, _primitive, _says in (
     )  # fmt: skip
 ROWS.op(
     "isnan",
-    lambda x: ew.isnan(x) if x.dtype.kind in "fc" else ew.not_equal(x, x),
+    lambda x: ew.isnan(x) if x.dtype.kind in "fcV" else ew.not_equal(x, x),
     out=False,
     doc="Return a mask of the elements that are nan.",
 )
@@ -497,7 +497,7 @@ ROWS.op(
 )
 ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return a mask of the infinite elements.")
 ROWS.op(
-    "signbit", lambda x: ew.signbit(x) if x.dtype.kind == "f" else ew.less(x, 0), (),
+    "signbit", lambda x: ew.signbit(x) if x.dtype.kind in "fV" else ew.less(x, 0), (),
     arithmetic.checked(for_kinds("buif", errors.SIGNBIT_OF_COMPLEX)),
     doc="Return a mask of the negative elements (-0. too).",
 )  # fmt: skip
@@ -530,7 +530,7 @@ ROWS.op(
 
 
 def _rounding(x: Array, decimals: int = 0) -> Any:
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fV":
         return ew.positive(x)
     if not decimals:
         return ew.rint(x)
@@ -766,7 +766,7 @@ def _between(x: Array, low: Array | complex, high: Array | complex) -> Any:
 
 
 def _real_bounds(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
-    if specs[0].dtype.kind == "f" and any(spec[0] is complex for spec in specs[1:]):
+    if specs[0].dtype.kind in "fV" and any(spec[0] is complex for spec in specs[1:]):
         raise RuntimeError(errors.number_overflow("float64"))
 
 
@@ -1004,7 +1004,7 @@ def to(input: Operand, dtype: DtypeLike) -> Value:
 def is_floating_point(input: Operand) -> bool:
     """Return True if the elements are floats."""
     tensors_only("is_floating_point", input=input)
-    return dtype_of(input).kind == "f"
+    return dtype_of(input).kind in "fV"
 
 
 @ROWS.function("function")

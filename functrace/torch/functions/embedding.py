@@ -332,7 +332,7 @@ def plain_embedding_bag(
     f.tensors_only("embedding_bag", weight=weight, indices=indices, offsets=offsets)
     rows = f.shape_of(weight)[0]
     _check_indices(indices, rows, "embedding_bag")
-    if f.dtype_of(weight).kind != "f":
+    if f.dtype_of(weight).kind not in "fV":
         raise RuntimeError(errors.weight_dtype(DTYPES[f.dtype_of(weight)].printed))
     _refuse_sparse("embedding_bag", weight, sparse)
     array, begins = _concrete(indices), _concrete(offsets)

@@ -95,7 +95,7 @@ def leaf(array: Array, requires_grad: bool) -> Tensor:
     Raises:
         RuntimeError: if it requires grad, and is neither floating nor complex.
     """
-    if requires_grad and array.dtype.kind not in "fc":
+    if requires_grad and array.dtype.kind not in "fcV":
         raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
     made = fresh(array)
     return made.requires_grad_() if requires_grad else made
@@ -421,7 +421,7 @@ def _range(low: float, high: float, by: float, kind: np.dtype[Any]) -> Array:
     """Return equally spaced numbers as PyTorch computes them: ``low + i * by``, with the bounds and
     the step as integers if the dtype is an integer one.
     """
-    if kind.kind not in "iuf":
+    if kind.kind not in "iufV":
         raise NotImplementedError(errors.no_kernel("arange_cpu").format(DTYPES[kind].printed))
     if not (by > 0 or by < 0):
         raise RuntimeError(errors.ARANGE_STEP)
@@ -442,7 +442,7 @@ def _range(low: float, high: float, by: float, kind: np.dtype[Any]) -> Array:
         raise RuntimeError("invalid size, possible overflow?")
     if not count:
         return np.empty(0, kind)
-    if kind.kind == "f":
+    if kind.kind in "fV":
         with np.errstate(over="ignore"):  # as PyTorch: infinite in float16
             return _floating_range(float(low), float(by), count, kind)
     return (int(low) + np.arange(count) * int(by)).astype(kind)
@@ -759,7 +759,7 @@ def _window(name: str, length: int, periodic: bool, options: Options, shape: Any
             f"{name} requires non-negative window_length, got window_length={length}"
         )
     kind = options.kind()
-    if kind.kind not in "fc":
+    if kind.kind not in "fcV":
         raise RuntimeError(
             f"{name} expects floating point dtypes, got: TensorOptions(dtype={kind.name}, "
             "device=cpu, layout=Strided (default), requires_grad=false (default), "

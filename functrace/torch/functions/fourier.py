@@ -21,7 +21,7 @@ from functrace.torch.functions.arranging import unfold
 from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of
 from functrace.torch.functions.factories import Made, Options, add_factory
 from functrace.torch.functions.padding import pad
-from functrace.torch.tensors.dtypes import DTYPES, default_float
+from functrace.torch.tensors.dtypes import DTYPES, default_float, is_half
 from functrace.torch.tensors.pairs import ROWS as PAIR_ROWS
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.typing import Array
@@ -90,8 +90,8 @@ def _operand(name: str, input: Operand, kind: str) -> Any:
         raise RuntimeError(
             f"{name} expects a {shown} input tensor, but got {DTYPES[found].printed}"
         )
-    if found == np.float16:
-        raise RuntimeError("Unsupported dtype Half")
+    if is_half(found):
+        raise RuntimeError(f"Unsupported dtype {DTYPES[found].printed}")
     given: Any = f.to(input, default_float()) if found.kind in "bui" else input
     if kind in ("irfft", "hfft") and dtype_of(given).kind != "c":
         wide = np.complex64 if dtype_of(given) == np.float32 else np.complex128
@@ -164,7 +164,7 @@ def _several(name: str, kind: str, default: Any, says: str) -> None:
         points, axes = _axes(name, shape_of(given), s, dim, kind)
         if not axes:
             wide = np.complex64 if dtype_of(given).itemsize == 4 else np.complex128
-            return f.to(given, np.dtype(wide)) if dtype_of(given).kind == "f" else f.clone(given)
+            return f.to(given, np.dtype(wide)) if dtype_of(given).kind in "fV" else f.clone(given)
         return _applied(given, kind, points, axes, _norm(norm))
 
     function.__name__ = function.__qualname__ = name
@@ -210,7 +210,7 @@ _shifting("ifftshift", -1)
 
 def _check_frequencies(name: str, options: Options) -> np.dtype[Any]:
     kind = options.kind()
-    if kind.kind not in "fc":
+    if kind.kind not in "fcV":
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     return kind
 
@@ -326,7 +326,7 @@ def stft(
     def refuse(why: str) -> RuntimeError:
         return RuntimeError(f"{_shown('stft', x, words, window)} : {why}")
 
-    if dtype_of(x).kind not in "fc":
+    if dtype_of(x).kind not in "fcV":
         raise refuse("expected a tensor of floating point or complex values")
     shape = shape_of(x)
     if not 1 <= len(shape) <= 2:

@@ -190,19 +190,6 @@ def storage_type(self: Tensor) -> Any:
 
 
 @ROWS.function("method")
-def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
-    """Raise: NumPy has no bfloat16.
-
-    Raises:
-        UnsupportedFunctionError: always.
-    """
-    raise UnsupportedFunctionError(
-        "tensors of torch.bfloat16: NumPy has no such dtype",
-        fix="use torch.float32, which has the same range, or torch.float16",
-    )
-
-
-@ROWS.function("method")
 def chalf(self: Tensor, memory_format: Any = None) -> Tensor:
     """Raise: NumPy has no complex numbers of half precision."""
     raise NotImplementedError(errors.COMPLEX_HALF)

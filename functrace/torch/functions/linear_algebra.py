@@ -41,7 +41,7 @@ from functrace.torch.functions import picking, products, reductions, shaping, st
 from functrace.torch.functions.arithmetic import nan_to_num
 from functrace.torch.functions.elementwise import dtype_of, shape_of
 from functrace.torch.functions.named_results import named_result
-from functrace.torch.tensors.dtypes import DTYPES, DtypeLike
+from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, is_half
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, wrap
 from functrace.tracing import Tracer, bind
 from functrace.typing import Array
@@ -87,9 +87,9 @@ def check_floats(name: str, x: Operand, kernel: str = "", *, half: bool = False)
     """
     kind = dtype_of(x)
     printed = DTYPES[kind].printed
-    if kind.kind not in "fc":
+    if kind.kind not in "fcV":
         raise RuntimeError(algebra.floats_expected(name, printed))
-    if kind == np.float16 and not half:
+    if is_half(kind) and not half:
         if kernel:
             raise NotImplementedError(errors.no_kernel(kernel).format(printed))
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {printed}")
@@ -97,7 +97,7 @@ def check_floats(name: str, x: Operand, kernel: str = "", *, half: bool = False)
 
 def _only_kinds(x: Operand, kernel: str) -> None:
     kind = dtype_of(x)
-    if kind.kind not in "fc" or kind == np.float16:
+    if kind.kind not in "fcV" or is_half(kind):
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[kind].printed))
 
 
@@ -1021,7 +1021,7 @@ _LinalgEig = named_result("linalg_eig", "eigenvalues eigenvectors")
 def _eigen(name: str, A: Operand) -> Any:
     check_square(name, A)
     kind = dtype_of(A)
-    if kind.kind not in "fc":
+    if kind.kind not in "fcV":
         raise RuntimeError(f"Unknown Complex ScalarType for {DTYPES[kind].printed}")
     _only_kinds(A, "linalg_eig_out_cpu")
     array = _array_of(A)
@@ -1109,7 +1109,7 @@ def linalg_pinv(
 def _pseudoinverse(A: Operand, atol: Any, rtol: Any, hermitian: bool) -> Value:
     f.tensors_only("linalg_pinv", A=A)
     shape, kind = shape_of(A), dtype_of(A)
-    if len(shape) < 2 or kind.kind not in "fc" or kind == np.float16:
+    if len(shape) < 2 or kind.kind not in "fcV" or is_half(kind):
         raise RuntimeError(algebra.pinv_operand(DTYPES[kind].printed, shape))
     if hermitian:
         check_square("linalg.eigh", A)
@@ -1155,7 +1155,7 @@ def linalg_matrix_rank(
     if len(shape) < 2:
         raise RuntimeError(algebra.matrix_dimensions("torch.linalg.matrix_rank", "input"))
     kind = dtype_of(A)
-    if kind.kind not in "fc" or kind == np.float16:
+    if kind.kind not in "fcV" or is_half(kind):
         raise RuntimeError("This function doesn't handle types other than float and double")
     if tol is not None:
         atol, rtol = tol, 0.0
@@ -1490,7 +1490,7 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     """
     name = "torch.linalg.ldl_factor_ex"
     check_square(name, A)
-    if dtype_of(A).kind not in "fc":
+    if dtype_of(A).kind not in "fcV":
         check_floats(name, A)
     _only_kinds(A, "ldl_factor_kernel_cpu")
     held = _array_of(A)
@@ -1941,7 +1941,7 @@ def linalg_diagonal(A: Operand, *, offset: int = 0, dim1: int = -2, dim2: int = 
 def linalg_vander(x: Operand, *, N: int | None = None) -> Value:
     """Return the powers 0 to ``N - 1`` of each element, along a new last dimension."""
     f.tensors_only("linalg_vander", x=x)
-    if dtype_of(x).kind == "b" or dtype_of(x) == np.float16:
+    if dtype_of(x).kind == "b" or is_half(dtype_of(x)):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
             f"{DTYPES[dtype_of(x)].printed}"

@@ -231,7 +231,7 @@ def _nll_of(
             raise RuntimeError(errors.spatial_targets(len(wanted)))
         if wanted != out:
             raise RuntimeError(f"Expected target size {list(out)}, got {list(wanted)}")
-    if f.dtype_of(input).kind != "f":
+    if f.dtype_of(input).kind not in "fV":
         raise NotImplementedError(
             errors.no_kernel("nll_loss_out_frame").format(DTYPES[f.dtype_of(input)].printed)
         )
@@ -339,7 +339,7 @@ def cross_entropy_loss(
     shape = f.shape_of(input)
     axis = 0 if len(shape) <= 1 else 1
     if shape == f.shape_of(target):
-        if f.dtype_of(target).kind not in "fc":
+        if f.dtype_of(target).kind not in "fcV":
             raise RuntimeError(errors.class_probabilities(DTYPES[f.dtype_of(target)].printed))
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
@@ -500,7 +500,7 @@ def _apply_in(dtype: np.dtype[Any], op: Op, operands: tuple[Any, ...], how: int,
     return reduced(f.to(apply(op, operands, (0, *rest)), dtype), how)
 
 
-_RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 
 
 def _gradient_op(name: str, *names: str) -> Op:
@@ -757,7 +757,7 @@ def plain_binary_cross_entropy(
         if f.dtype_of(other) != dtype:
             names = [DTYPES[d].printed for d in (f.dtype_of(other), dtype)]
             raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         raise NotImplementedError(
             errors.no_kernel("binary_cross_entropy").format(DTYPES[dtype].printed)
         )
@@ -834,13 +834,13 @@ def plain_binary_cross_entropy_with_logits(
 ) -> Value:
     """Return the cross-entropy of logits; see ``nn.functional``."""
     f.tensors_only("binary_cross_entropy_with_logits", input=input, target=target)
-    if f.dtype_of(target).kind in "bui" and f.dtype_of(input).kind == "f":
+    if f.dtype_of(target).kind in "bui" and f.dtype_of(input).kind in "fV":
         names = [DTYPES[f.dtype_of(x)].printed for x in (input, target)]
         raise RuntimeError(errors.result_cast(*names))
-    if f.dtype_of(input).kind != "f":
+    if f.dtype_of(input).kind not in "fV":
         name = DTYPES[f.dtype_of(input)].printed
         raise NotImplementedError(errors.no_kernel("log_sigmoid_cpu").format(name))
-    if f.dtype_of(input) != f.dtype_of(target) and f.dtype_of(target).kind == "f":
+    if f.dtype_of(input) != f.dtype_of(target) and f.dtype_of(target).kind in "fV":
         operands = (input, target) if pos_weight is None else (input, target, pos_weight)
         losses = apply(_LOGITS[False, pos_weight is not None], operands, (False, 0))
         losses = f.to(losses, f.dtype_of(target))
@@ -895,7 +895,7 @@ def plain_kl_div(
     kinds = f.dtype_of(input).kind + f.dtype_of(target).kind
     if "c" in kinds:
         raise RuntimeError("kl_div: Complex inputs not supported.")
-    if kinds != "ff":
+    if not set(kinds) <= {"f", "V"}:
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         losses = f.mul(f.exp(target), f.sub(target, input))

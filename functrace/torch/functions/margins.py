@@ -336,7 +336,7 @@ def plain_multi_margin_loss(
 
 def _check_dtype(name: str, input: Operand) -> None:
     dtype = f.dtype_of(input)
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         raise NotImplementedError(errors.no_kernel(name).format(DTYPES[dtype].printed))
 
 

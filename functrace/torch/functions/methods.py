@@ -197,7 +197,18 @@ def _converter(dtype: str, name: str = "") -> None:
     ROWS.function("method")(convert)
 
 
-for _name in ("double", "float", "half", "long", "int", "short", "bool", "cfloat", "cdouble"):
+for _name in (
+    "double",
+    "float",
+    "half",
+    "bfloat16",
+    "long",
+    "int",
+    "short",
+    "bool",
+    "cfloat",
+    "cdouble",
+):
     _converter(_name)
 for _name, _dtype in (("byte", "uint8"), ("char", "int8")):
     _converter(_dtype, _name)
@@ -275,7 +286,7 @@ def is_complex(self: Tensor) -> bool:
 @ROWS.function("method")
 def is_signed(self: Tensor) -> bool:
     """Return True if elements can be negative."""
-    return self._array.dtype.kind in "ifc"
+    return self._array.dtype.kind in "ifcV"
 
 
 @ROWS.function("method")

@@ -31,7 +31,7 @@ from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import in_place, picking, reductions, shaping
 from functrace.torch.functions.activations import part
-from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.dtypes import DTYPES, is_half
 from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.tracing import Tracer, bind
@@ -226,10 +226,10 @@ def _check_layer(shape: tuple[int, ...], sizes: tuple[int, ...], what: str, **gi
 def _check_kind(kernel: str, input: Operand, *parameters: Any) -> None:
     """Check that the input is of floats, and parameters are too, in its precision."""
     dtype = f.dtype_of(input)
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
     for x in parameters:
-        if x is not None and f.dtype_of(x) not in (dtype, *[np.float32] * (dtype == np.float16)):
+        if x is not None and f.dtype_of(x) not in (dtype, *[np.float32] * is_half(dtype)):
             raise RuntimeError(errors.mixed_dtype(DTYPES[dtype].printed))
 
 
@@ -307,7 +307,7 @@ def rms_norm(
     _check_layer(shape, sizes, "", weight=weight)
     _check_kind("rms_norm", input)
     rows = shaping.contiguous(input)
-    wide = f.to(rows, np.dtype(np.float32)) if dtype == np.float16 else rows
+    wide = f.to(rows, np.dtype(np.float32)) if is_half(dtype) else rows
     dims = tuple(range(len(shape) - len(sizes), len(shape)))
     least = float(np.finfo(f.dtype_of(wide)).eps) if eps is None else eps
     mean = reductions.mean(f.square(wide), dims, keepdim=True)

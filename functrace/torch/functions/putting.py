@@ -450,7 +450,7 @@ def renorm(run: Run) -> Callable[..., Value]:
         if ndim < 2:
             raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions")
         kind = dtype_of(input)
-        if kind.kind not in "fc":
+        if kind.kind not in "fcV":
             raise RuntimeError(
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                 f"{DTYPES[kind].printed}"

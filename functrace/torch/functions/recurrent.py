@@ -204,7 +204,7 @@ def _check_input(name: str, input: Any, states: Sequence[Any], params: Sequence[
             )
     if len(f.shape_of(input)) != 3:
         raise RuntimeError(f"{name}: Expected input to be 3-D, but got {len(f.shape_of(input))}-D")
-    if wanted.kind != "f":
+    if wanted.kind not in "fV":
         raise NotImplementedError(
             errors.no_kernel("addmm_impl_cpu_").format(DTYPES[wanted].printed)
         )

@@ -164,10 +164,10 @@ def mean(
         tensors_only("mean", input=input)
     if dtype is not None:
         wanted = numpy_dtype(dtype)
-        if wanted.kind not in "fc":
+        if wanted.kind not in "fcV":
             raise RuntimeError(errors.mean_of_integers(DTYPES[wanted].printed, "Optional"))
         input = to(input, dtype)
-    if dtype_of(input).kind not in "fc":
+    if dtype_of(input).kind not in "fcV":
         raise RuntimeError(errors.mean_of_integers(DTYPES[dtype_of(input)].printed))
     if dim is None and not keepdim:
         return apply(MEAN, (input,))

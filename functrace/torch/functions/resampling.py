@@ -667,7 +667,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool | None 
         warn(_CORNERS_CHANGED)
         align_corners = False
     dtype, shape, sizes = f.dtype_of(theta), f.shape_of(theta), tuple(size)
-    if dtype.kind not in "fc":
+    if dtype.kind not in "fcV":
         raise ValueError(f"Expected theta to have floating point type, but got torch.{dtype.name}")
     axes = len(sizes) - 2
     if axes not in (2, 3):

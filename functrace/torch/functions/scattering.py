@@ -98,7 +98,7 @@ def _among_all(x: Array, index: Array, source: Array, axis: int, kind: str, incl
     if (
         not includes and kind != "prod"
     ):  # an equal former element gets its share of the gradient, as in PyTorch
-        former = ew.stop_gradient(region) if x.dtype.kind in "fc" else region
+        former = ew.stop_gradient(region) if x.dtype.kind in "fcV" else region
         tied = ew.where(ew.equal(former, found), former, _neutral(kind, x.dtype))
         values = concatenate((values, reshape(tied, (*rows, places, 1))), len(rows) + 1)
         found = _EXTREMES[kind](values, (len(rows) + 1,))

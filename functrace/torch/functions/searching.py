@@ -335,7 +335,7 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Va
     """
     f.tensors_only("histc", input=input)
     values = plain_array(input)
-    if values.dtype.kind != "f":
+    if values.dtype.kind not in "fV":
         kernel = {"b": "linspace_cpu", "c": "aminmax_cpu"}.get(values.dtype.kind, "histogram_cpu")
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[values.dtype].printed))
     if bins <= 0:

@@ -564,7 +564,7 @@ def index_entry(given: Any) -> Any:
             if type(entry) in (list, tuple)
             else entry
         )
-        if array.dtype.kind not in "buif":
+        if array.dtype.kind not in "buifV":
             raise IndexError(errors.index_kind(type(entry).__name__))
         return array if array.dtype.kind == "b" else array.astype(np.int64)
     if isinstance(entry, (slice, int)) or entry is None or entry is Ellipsis:

@@ -81,5 +81,5 @@ def check_kinds(x: Operand, kinds: str, kernel: str, *others: np.dtype[Any]) -> 
         NotImplementedError: for other dtypes.
     """
     dtype = dtype_of(x)
-    if dtype.kind not in kinds and dtype not in others:
+    if dtype.kind not in (kinds + "V" if "f" in kinds else kinds) and dtype not in others:
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))

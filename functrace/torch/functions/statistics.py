@@ -127,7 +127,7 @@ def _spread(name: str, says: str, forms: str) -> None:
             dim, unbiased = None, dim
         if unbiased is not None and not isinstance(unbiased, bool):
             raise TypeError(errors.must_be(name, "unbiased", 2, "bool", type(unbiased).__name__))
-        if dtype_of(input).kind not in "fc":
+        if dtype_of(input).kind not in "fcV":
             called = name if name.endswith("_mean") else "std and var"
             raise RuntimeError(errors.floats_only(called))
         axes = dimensions(dim, len(shape_of(input)))
@@ -271,7 +271,7 @@ def _median_of_all(ignores_nan: bool) -> Callable[..., Any]:
                 convert(core.reduce_sum(flat, (0,)), x.dtype), np.asarray(least, x.dtype)[()]
             )
         value = core_reshape(take_along_axis(flat, _middle(flat, 0, ignores_nan), 0), ())
-        if x.dtype.kind != "f":
+        if x.dtype.kind not in "fV":
             return value
         return core.shared(flat, ew.stop_gradient(value))
 
@@ -424,7 +424,7 @@ def norm(
     tensors_only("norm", input=input)
     if dtype is not None:
         input = to(input, dtype)
-    if dtype_of(input).kind not in "fc":
+    if dtype_of(input).kind not in "fcV":
         raise RuntimeError(errors.norm_dtype(DTYPES[dtype_of(input)].printed))
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"functrace.torch has no norm(p={p!r}); there are 'fro' and numbers")

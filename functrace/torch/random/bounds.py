@@ -12,16 +12,7 @@ import numpy as np
 
 from functrace.torch import errors
 from functrace.torch.errors.warnings import warn_once
-from functrace.torch.tensors.dtypes import DTYPES
-
-
-def float_limits(kind: np.dtype[Any]) -> Any:
-    """Return the limits of a floating dtype, as ``numpy.finfo`` does: those of bfloat16, too."""
-    if kind.kind == "f":
-        return np.finfo(kind)
-    from ml_dtypes import finfo  # the dtype is from there
-
-    return finfo(kind)
+from functrace.torch.tensors.dtypes import DTYPES, limits_of
 
 
 def digits_of(kind: np.dtype[Any]) -> int:
@@ -30,7 +21,7 @@ def digits_of(kind: np.dtype[Any]) -> int:
         return 1
     if kind.kind in "iu":
         return 8 * kind.itemsize - (kind.kind == "i")
-    return int(float_limits(kind).nmant) + 1
+    return int(limits_of(kind).nmant) + 1
 
 
 def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
@@ -60,7 +51,7 @@ def integer_bounds(low: int, high: int, kind: np.dtype[Any]) -> tuple[int, int]:
             "check_random_bounds handles only integral, floating-point and boolean types"
         )
     is_floating = kind.kind not in "biu"
-    info: Any = float_limits(kind) if is_floating else np.iinfo(kind) if kind.kind != "b" else None
+    info: Any = limits_of(kind) if is_floating else np.iinfo(kind) if kind.kind != "b" else None
     least, most = (0, 1) if info is None else (int(float(info.min)), int(float(info.max)))
     for bound, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value <= most:
@@ -109,7 +100,7 @@ def check_uniform(low: float, high: float, kind: np.dtype[Any]) -> None:
     Raises:
         RuntimeError: if they are in the wrong order, or the dtype does not hold them.
     """
-    most = float(float_limits(_real(kind)).max)
+    most = float(limits_of(_real(kind)).max)
     for bound, value in (("from", low), ("to", high)):
         if not -most <= value <= most:
             raise RuntimeError(errors.integer_out_of_bounds(bound, kind))

@@ -100,7 +100,7 @@ def is_constant_now(traced: Tracer) -> bool:
     In the forward and backward of a user's Function it does not: there it concerns the graph, not
     the transforms that differentiate the Function; see Note [Detaching in custom rules].
     """
-    return MODES.floor < traced.ft_recording.serial <= MODES.since and traced.dtype.kind in "fc"
+    return MODES.floor < traced.ft_recording.serial <= MODES.since and traced.dtype.kind in "fcV"
 
 
 def in_grad_mode(traced: Tracer) -> Any:
@@ -110,7 +110,7 @@ def in_grad_mode(traced: Tracer) -> Any:
 
 def detached(traced: Tracer) -> Any:
     """Return an alias that stops gradients; in a Function's own code, one that is in no graph."""
-    if traced.dtype.kind not in "fc":
+    if traced.dtype.kind not in "fcV":
         return traced
     if not traced.shape and traced.ft_view is None:
         traced.ft_view = OwnMemory(C_ORDER)
@@ -144,7 +144,7 @@ def overwritten(old: Any, new: Any) -> Any:
 
     Where ``old`` is not finite, the derivative is lost.
     """
-    if old.dtype.kind not in "fc":
+    if old.dtype.kind not in "fcV":
         return new
     still = ew.stop_gradient(old)
     kept = ew.where(
@@ -162,7 +162,7 @@ def reassigned(old: Any, new: Any) -> Any:
     """
     if (
         not isinstance(old, Tracer)
-        or old.dtype.kind not in "fc"
+        or old.dtype.kind not in "fcV"
         or old.ft_recording.serial <= MODES.floor
     ):
         return detached(new) if isinstance(new, Tracer) else new

@@ -1,6 +1,11 @@
 """The dtypes of the shim: ``torch.float32`` and the others, objects with PyTorch's names around
 NumPy's dtypes.
 
+Note [Kinds of dtypes]
+    ``torch.bfloat16`` is a dtype of the package ml_dtypes, which is imported when a tensor is made.
+    NumPy's kind of it is ``"V"``, and no other dtype of tensors has that kind: floats are ``"fV"``,
+    floats and complex numbers ``"fcV"``.
+
 Layer: 9.
 """
 
@@ -47,6 +52,33 @@ class dtype:
         self.is_signed = self.numpy.kind in "ifc"
 
     @classmethod
+    def of_package(cls, name: str, printed: str, itemsize: int) -> dtype:
+        """Return a floating dtype of the package ml_dtypes, which is imported at the first use."""
+        made = cls.absent(name, itemsize)
+        del made.numpy
+        made.printed, made.abbr = printed, f"bf{8 * itemsize}"
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """Import the package of a dtype that NumPy does not have.
+
+        Raises:
+            UnsupportedFunctionError: if it is not installed.
+        """
+        if name != "numpy":
+            raise AttributeError(f"'torch.dtype' object has no attribute {name!r}")
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise UnsupportedFunctionError(
+                f"tensors of {self!r}: NumPy has no such dtype, and the package ml_dtypes is missing",
+                fix="pip install functrace-numpy[bfloat16], or use torch.float32",
+            ) from None
+        self.numpy = np.dtype(getattr(ml_dtypes, self.name))
+        DTYPES[self.numpy] = self
+        return self.numpy
+
+    @classmethod
     def absent(cls, name: str, itemsize: int) -> dtype:
         """Return a dtype of which there are no tensors: it can be named and compared."""
         made = object.__new__(cls)
@@ -86,6 +118,7 @@ int64 = dtype("int64", "Long")
 float16 = dtype("float16", "Half")
 float32 = dtype("float32", "Float")
 float64 = dtype("float64", "Double")
+bfloat16 = dtype.of_package("bfloat16", "BFloat16", 2)
 complex64 = dtype("complex64", "ComplexFloat")
 complex128 = dtype("complex128", "ComplexDouble")
 
@@ -100,7 +133,7 @@ DTYPES: dict[np.dtype[Any], dtype] = {
 
 NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
     "short": int16, "int": int32, "long": int64, "half": float16, "float": float32,
-    "double": float64,
+    "double": float64, "bfloat16": bfloat16,
     "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
 """The dtypes by their names in ``torch``."""
@@ -114,7 +147,7 @@ def named(name: str) -> dtype:
 ABSENT: dict[str, dtype] = {
     name: dtype.absent(name, itemsize)
     for name, itemsize in {
-        "bfloat16": 2, "complex32": 4, "uint16": 2, "uint32": 4, "uint64": 8,
+        "complex32": 4, "uint16": 2, "uint32": 4, "uint64": 8,
         "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
         "float8_e8m0fnu": 1, "qint8": 1, "quint8": 1, "qint32": 4,
     }.items()
@@ -154,6 +187,20 @@ def replace_default(d: dtype) -> bool:
         raise TypeError("only floating-point types are supported as the default type")
     before, _default[0] = _default[0], d.numpy
     return before != d.numpy
+
+
+def is_half(kind: np.dtype[Any]) -> bool:
+    """Return True for float16 and bfloat16."""
+    return kind == np.float16 or kind.kind == "V"
+
+
+def limits_of(kind: np.dtype[Any]) -> Any:
+    """Return the limits of a floating dtype, as ``numpy.finfo`` does: those of bfloat16, too."""
+    if kind.kind != "V":
+        return np.finfo(kind)
+    from ml_dtypes import finfo
+
+    return finfo(kind)
 
 
 def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:

@@ -97,7 +97,7 @@ def text_of(tensor: Tensor) -> str:
     opening = f"{kind.__name__}(" if has_overrides(kind) else "tensor("
     body = _elements(array, len(opening))
     text = opening + body
-    column = len(text) - text.rfind("\n") - 1
+    column = len(text) - text.rfind("\n") + 1  # PyTorch counts two more, but only at first
     for part in parts:
         if column + 2 + len(part) > OPTIONS.linewidth:
             text += ",\n" + " " * len(opening)
@@ -170,7 +170,7 @@ def _formatter(array: Any) -> Callable[[Any], str]:
             return f"{real(v.real)}{sign}{imag(abs(v.imag)).strip()}j"
 
         return both
-    if array.dtype.kind not in "f":
+    if array.dtype.kind not in "fV":
         texts = [str(v) for v in array.flat]
         width = max(map(len, texts))
         return lambda v: str(v).rjust(width)

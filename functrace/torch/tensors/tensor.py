@@ -256,7 +256,7 @@ class Tensor(Methods):
             raise RuntimeError(errors.REQUIRES_GRAD_OFF_NON_LEAF)
         if MODES.functional:
             raise RuntimeError(errors.REQUIRES_GRAD_IN_FUNC)
-        if requires_grad and self._array.dtype.kind not in "fc":
+        if requires_grad and self._array.dtype.kind not in "fcV":
             raise RuntimeError(errors.REQUIRES_GRAD_DTYPE)
         if requires_grad and self._counter is UNVERSIONED and MODES.recording is not None:
             raise RuntimeError(errors.INFERENCE_REQUIRES_GRAD)
@@ -412,7 +412,7 @@ class Tensor(Methods):
 
     def is_floating_point(self) -> bool:
         """Return True if the elements are floats."""
-        return self._array.dtype.kind == "f"
+        return self._array.dtype.kind in "fV"
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
@@ -428,6 +428,7 @@ class Tensor(Methods):
         """
         if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(errors.NUMPY_OF_REQUIRES_GRAD)
+        refuse_narrow(self._array)
         if MIRRORS and (mirror := mirror_of(self._array)) is not None:
             if not force:
                 refuse_mirrored(mirror)
@@ -437,6 +438,7 @@ class Tensor(Methods):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if MODES.recording and self.requires_grad:
             raise RuntimeError(errors.NUMPY_OF_REQUIRES_GRAD)
+        refuse_narrow(self._array)
         if MIRRORS and (mirror := mirror_of(self._array)) is not None:
             refuse_mirrored(mirror)
         return np.array(self._array, dtype, copy=copy)
@@ -552,7 +554,7 @@ class Tensor(Methods):
         if not isinstance(value, Tensor):
             raise TypeError(errors.data_type(type(value).__name__))
         old, new = self._array, value._array
-        if new.dtype.kind not in "fc" and self.requires_grad:
+        if new.dtype.kind not in "fcV" and self.requires_grad:
             raise RuntimeError(errors.DATA_DTYPE)
         if isinstance(new, Tracer) and not isinstance(old, Tracer):
             refuse_outside(self, new)
@@ -616,6 +618,12 @@ def refuse_mirrored(mirror: Mirror) -> NoReturn:
         "the conjugate of a part of a conjugate has its own memory here",
         fix="take numpy() of the same part of its source, or clone() it first",
     )
+
+
+def refuse_narrow(array: Any) -> None:
+    """Refuse bfloat16, which NumPy does not have."""
+    if array.dtype.kind == "V":
+        raise TypeError("Got unsupported ScalarType BFloat16")
 
 
 def is_size(value: object) -> bool:

@@ -503,7 +503,7 @@ def slices_plan(
             if k == 0
             else bool(mask >> k & 1)
             and isinstance(s, ShapeDtype)
-            and s.dtype.kind in "fc"
+            and s.dtype.kind in "fcV"
             and (op.edges is None or k in op.edges)
             for k, s in enumerate(specs)
         )
