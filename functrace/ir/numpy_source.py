@@ -333,6 +333,7 @@ class SourceWriter:
 
     def callable_source(self, function: Any, what: str, wanted: str = "helper") -> str:
         """Return an expression for a function, type or module; Python functions become helpers."""
+        function = getattr(function, WRITTEN_AS, function)
         if isinstance(function, ModuleType):
             return self.module(function.__name__)
         library = self.library_name(function)
@@ -633,4 +634,6 @@ def small_constant(value: Constant, what: str) -> str:
 
 
 def _dtype_source(dtype: np.dtype[Any]) -> str:
+    if dtype.kind == "V":
+        return f"np.dtype({dtype.name!r})"
     return "np.bool_" if dtype.kind == "b" else f"np.{dtype.type.__name__}"

@@ -29,7 +29,16 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    WRITTEN_AS,
+    Flags,
+    Operand,
+    Primitive,
+    Tangents,
+    Values,
+    is_linear,
+)
+from functrace.ops import plain_windows
 from functrace.ops.elementwise import plus, result_dtype
 from functrace.ops.shaping import broadcast_to, moveaxis, reshape
 from functrace.tracing.binding import bind
@@ -349,6 +358,12 @@ def _correlate_filters_eval(x: Array, y: Array, *rest: Any) -> Any:
             spread = work.spread(tile, y, of_group).swapaxes(1, 2)
             w[tile.groups] += np.matmul(work.columns(tile, x), spread)
     return np.ascontiguousarray(w.swapaxes(1, 2)).reshape(out, channels, *kernel)
+
+
+# Generated source has no tiles.
+vars(_correlate_eval)[WRITTEN_AS] = plain_windows.correlate
+vars(_correlate_input_eval)[WRITTEN_AS] = plain_windows.correlate_input
+vars(_correlate_filters_eval)[WRITTEN_AS] = plain_windows.correlate_filters
 
 
 def _correlate_aval(

@@ -21,9 +21,11 @@ import numpy as np
 
 from functrace.errors import AxisError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Values, absent
+from functrace.ir.primitive import LINEAR, WRITTEN_AS, Flags, Operand, Primitive, Values, absent
 from functrace.ops import counts
 from functrace.ops.convolution import Shape, count_windows, windows_of
+from functrace.ops.plain_windows import max_windows as plain_max_windows
+from functrace.ops.plain_windows import places_of, spans_of
 from functrace.ops.shaping import broadcast_to, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -38,12 +40,6 @@ How: TypeAlias = "tuple[str | int | float | bool, ...]"
 Matrix: TypeAlias = tuple[Array, Array, Array | None]
 """A sparse matrix by rows: row of each entry, in order; its column, in order within a row; and the
 entries, None if all are 1. (Plain tuples, which NumPy source can contain.)"""
-
-
-def _spans(size: int, count: int) -> tuple[Array, Array]:
-    """Return begin and end of ``count`` spans that cover ``size`` elements, as adaptive pooling."""
-    k: Array = np.arange(count)
-    return k * size // count, -((-(k + 1) * size) // count)
 
 
 def _of_runs(begin: Array, end: Array) -> tuple[Array, Array]:
@@ -63,7 +59,7 @@ def _sums(size: int, count: int, kernel: int, stride: int, before: int) -> Matri
 
 def _means(size: int, count: int) -> Matrix:
     """Means of spans that cover the axis, as adaptive pooling."""
-    begin, end = _spans(size, count)
+    begin, end = spans_of(size, count)
     rows, columns = _of_runs(begin, end)
     return (rows, columns, (1.0 / (end - begin))[rows])
 
@@ -348,15 +344,13 @@ class _Places(NamedTuple):
 
 @functools.lru_cache(maxsize=512)
 def _places(size: int, window: Window) -> _Places:
-    if len(window) == 1:
-        begin, end = _spans(size, window[0])
-        return _Places(begin, 1, int((end - begin).max(initial=1)), begin, end - 1)
-    kernel, stride, padding, dilation, count = window
-    begin = np.arange(count) * stride - padding
-    low = begin + np.maximum(-(begin // dilation), 0) * dilation
-    last = begin + (kernel - 1) * dilation
-    high = np.minimum(last, begin + (size - 1 - begin) // dilation * dilation)
-    return _Places(begin, dilation, kernel, low, high)
+    places = _Places(*places_of(size, window))
+    if (places.low > places.high).any():
+        raise ShapeError(
+            f"max_windows: some windows lie beside an axis of {size} elements, and have no maximum",
+            fix="pad the array with -inf first, or choose a smaller dilation or padding",
+        )
+    return places
 
 
 @functools.lru_cache(maxsize=512)
@@ -370,6 +364,9 @@ def _max_eval(x: Array, windows: tuple[Window, ...]) -> tuple[Array, Array]:
     if x.dtype.kind == "f" and best.size and np.isnan(best.min()):
         return _maxima(x, windows, nan=True)
     return best, flat
+
+
+vars(_max_eval)[WRITTEN_AS] = plain_max_windows
 
 
 def _maxima(x: Array, windows: tuple[Window, ...], *, nan: bool) -> tuple[Array, Array]:

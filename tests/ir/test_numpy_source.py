@@ -174,20 +174,8 @@ def test_primitives_without_source_raise():
         program.as_python()
 
 
-WITHOUT_SOURCE = ("correlate", "correlate_filters", "correlate_input", "max_windows")
-"""Their tiles and positions are objects of a class, so programs with them have no NumPy source."""
-
-
-@pytest.mark.parametrize("name", WITHOUT_SOURCE)
-def test_some_primitives_have_no_source(name):
-    with pytest.raises(
-        ProgramError, match=r"(?s)no NumPy source.*fix: give the primitive written="
-    ):
-        SourceWriter().evaluator(PRIMITIVES[name])
-
-
 @pytest.mark.sampled(10)
-@pytest.mark.parametrize("name", sorted(PRIMITIVES.keys() - set(WITHOUT_SOURCE)))
+@pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_every_primitive_can_be_emitted(name):
     found = PRIMITIVES[name]
     writer = SourceWriter()
