@@ -125,19 +125,36 @@ class Op:
         """
         if self.gradient is not None and sum(move is not None for move in plan.moves) == 1:
             result = apply(self.gradient, (grads[0], *saved), (plan,))
-            return [None if move is None else result for move in plan.moves]
+            made = [None if move is None else result for move in plan.moves]
+            return made if plan.case.is_wide else with_dtypes(plan, made)
         selected = plan.derivation.selected
         if selected is not None:
             saved = [saved[k] for k in selected]
         results = iter(evaluate_on_tensors(plan.backward, [*saved, *grads]))
-        return [None if move is None else next(results) for move in plan.moves]
+        made = [None if move is None else next(results) for move in plan.moves]
+        return made if plan.case.is_wide else with_dtypes(plan, made)
+
+
+def with_dtypes(plan: OpPlan, gradients: Sequence[Any]) -> list[Tensor | None]:
+    """Return gradients in the dtypes of the operands: products of bfloat16 with others are
+    float32.
+    """
+    made: list[Tensor | None] = []
+    for k, x in zip(plan.case.edges, gradients, strict=True):
+        dtype = None if x is None or k is None else plan.case.specs[k].dtype
+        is_same = dtype is None or x._array.dtype == dtype
+        made.append(x if is_same else apply(op_of(convert_p), (x,), (dtype,)))
+    return made
 
 
 def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
     *saved, plan = saved_and_plan
     selected = plan.derivation.selected
     chosen = saved if selected is None else [saved[k] for k in selected]
-    others = [np.zeros(aval.shape, aval.dtype) for aval in plan.outputs[1:]]
+    others = [
+        np.zeros(aval.shape, np.float32 if aval.dtype.kind == "V" else aval.dtype)
+        for aval in plan.outputs[1:]
+    ]
     return evaluate_program(plan.backward, [*chosen, gradient, *others])[0]
 
 

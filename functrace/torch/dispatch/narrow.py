@@ -23,6 +23,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ops.shaping import convert
 from functrace.torch.tensors.dtypes import dtype as Dtype
 from functrace.tracing import Tracer
+from functrace.tracing.evaluate import evaluate_program
 
 if TYPE_CHECKING:
     from functrace.torch.dispatch.derivation import Case
@@ -47,6 +48,12 @@ def _has_narrow(param: Any) -> bool:
     if type(param) is tuple:
         return any(_has_narrow(part) for part in param)
     return _narrow_of(param) is not None
+
+
+def _has_dtype(param: Any, dtype: np.dtype[Any]) -> bool:
+    if type(param) is tuple:
+        return any(_has_dtype(part, dtype) for part in param)
+    return isinstance(param, np.dtype) and param == dtype
 
 
 def _narrow_of(param: Any) -> np.dtype[Any] | None:
@@ -108,6 +115,7 @@ def rounded_results(case: Case) -> tuple[bool, ...]:
         s if isinstance(s, type) else s[0] for s in case.specs if not isinstance(s, ShapeDtype)
     ]:
         joins = True  # with complex numbers it becomes complex64
+    joins = joins or any(_has_dtype(param, _HALF) for param in case.params)
     proxy = twin(case, _SINGLE if joins else _HALF)
     try:
         program, _, _ = proxy.record()
@@ -159,14 +167,159 @@ def rounded(x: Any) -> Any:
     return convert(x, wanted) if isinstance(x, Tracer) else np.asarray(x).astype(wanted)
 
 
-def between_conversions(case: Case) -> Callable[..., Any]:
-    """Return the function of a case that computes in float32."""
-    inner = wide(case)
-    function, params, count = inner.function, inner.params, len(case.specs)
-    rounds = case.rounded_results
+# -- what PyTorch rounds more often ----------------------------------------------------------------
+
+ROUNDS_NUMBERS = frozenset({
+    "AddBackward0", "SubBackward0", "RsubBackward1", "PowBackward0", "PowBackward2", "FmodBackward0",
+    "RemainderBackward0", "IndexAddBackward0", "HuberLossBackward0", "XlogyBackward1", "XlogyBackward2",
+})  # fmt: skip
+"""Nodes of operations that round the Python numbers among their operands. (Products and quotients
+do not.)
+"""
+ROUNDS_STEPS = frozenset({
+    "XlogyBackward0", "XlogyBackward1", "XlogyBackward2", "LdexpBackward0", "LogitBackward0",
+    "SpecialEntrBackward0", "MseLossBackward0", "HuberLossBackward0", "AddrBackward0",
+    "LinalgCrossBackward0", "LogsumexpBackward0", "BinaryCrossEntropyBackward0",
+    "BinaryCrossEntropyWithLogitsBackward0", "MvlgammaBackward0", "IndexAddBackward0", "ProdBackward1",
+})  # fmt: skip
+"""Nodes of operations that round every step."""
+
+
+def _power(x: Any, exponent: Any) -> Any:
+    """Return a power by products, each rounded."""
+    square = _round_trip(np.multiply(x, x))
+    return np.multiply(square, x) if exponent == 3 else np.reciprocal(square)
+
+
+def _next(x: Any, y: Any) -> Any:
+    return np.asarray(np.nextafter(rounded(x), rounded(y))).astype(_SINGLE)
+
+
+def _round_trip(x: Any) -> Any:
+    return widened(rounded(x))
+
+
+def _product_of_logarithm(x: Any, y: Any) -> Any:
+    return np.where((x == 0) & ~np.isnan(y), _ZERO, x * _round_trip(np.log(y)))
+
+
+def _entropy(x: Any) -> Any:
+    found = np.where(x == 0, _ZERO, -x * _round_trip(np.log(x)))
+    return np.where(x < 0, np.float32(-np.inf), found)
+
+
+def _log_sum(x: Any, axes: Any) -> Any:
+    most = np.max(x, axis=axes, keepdims=True)
+    most = np.where(np.isfinite(most), most, _ZERO)
+    terms = _round_trip(np.exp(_round_trip(x - most)))
+    return _round_trip(np.log(_round_trip(terms.sum(axis=axes)))) + most.reshape(
+        terms.sum(axis=axes).shape
+    )
+
+
+def _log_softmax(x: Any, dim: int) -> Any:
+    """Return the logarithm of softmax along the last dimension."""
+    if not x.shape:
+        return x - x
+    shifted = x - np.max(x, axis=-1, keepdims=True)
+    total = np.log(_round_trip(np.exp(shifted).sum(-1, keepdims=True)))
+    return shifted - _round_trip(total)
+
+
+def _normal_distribution(x: Any) -> Any:
+    from scipy.special import erf
+
+    inner = _round_trip(x * np.float32(np.sqrt(0.5)))
+    return _round_trip(1 + _round_trip(erf(inner))) * np.float32(0.5)
+
+
+def _product(x: Any, axes: Any) -> Any:
+    return np.asarray(np.multiply.reduce(rounded(x), axis=axes)).astype(_SINGLE)
+
+
+_ZERO = np.float32(0)
+_WAYS: dict[str, Callable[..., Any]] = {
+    "xlogy": _product_of_logarithm, "entr": _entropy, "logsumexp": _log_sum,
+    "reduce_prod": _product,
+}  # fmt: skip
+"""Primitives whose own steps PyTorch rounds."""
+
+
+def _stepwise(case: Case) -> Callable[..., Any]:
+    """Return the function of a wide case that rounds every step of the computation."""
+    program, variables, many = case.record()
 
     def computed(*given: Any) -> Any:
-        results = function(*[widened(x) for x in given[:count]], *params)
+        after: list[Any] = []  # (sums, and what is computed from them)
+
+        def step(primitive: Any, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+            way = _WAYS.get(primitive.name)
+            if way is not None:
+                return _round_trip(way(*operands, *params))
+            result = primitive.eval(*operands, *params)
+            if getattr(result, "dtype", None) != _SINGLE:
+                return result
+            sums = primitive.name.startswith(("reduce_", "mean"))
+            if sums or any(x is y for x in operands for y in after):
+                after.append(result)
+                return result
+            return _round_trip(result)
+
+        inputs = [x for x, variable in zip(given, variables, strict=False) if variable is not None]
+        results = evaluate_program(program, inputs, apply=step)
+        return tuple(results) if many else results[0]
+
+    return computed
+
+
+def _function(inner: Case) -> Callable[..., Any]:
+    """Return the function of a wide case, with PyTorch's roundings on the way."""
+    node, specs = inner.op.node, inner.specs
+    if node == "PowBackward0" and type(specs[-1]) is tuple and specs[-1][1] in (3, -2):
+        return _untraced(_power, inner)
+    if node == "NextafterBackward0":
+        return _untraced(_next, inner)
+    if node == "LogSoftmaxBackward0" and inner.params[0] in (-1, len(specs[0].shape) - 1):
+        return _untraced(_log_softmax, inner)
+    if inner.op.called == "special_ndtr":
+        return _untraced(_normal_distribution, inner)
+    if node in ROUNDS_STEPS:
+        return _untraced(_stepwise(inner), inner)
+    return inner.function
+
+
+def _untraced(function: Callable[..., Any], inner: Case) -> Callable[..., Any]:
+    """Return a function of arrays that computes traced values as the case does."""
+    plain = inner.function
+
+    def computed(*given: Any) -> Any:
+        return (plain if any(isinstance(x, Tracer) for x in given) else function)(*given)
+
+    return computed
+
+
+def _rounded_number(x: Any) -> Any:
+    return float(rounded(np.float32(x))) if type(x) is float else x
+
+
+def between_conversions(case: Case) -> Callable[..., Any]:
+    """Return the function of a case that computes in float32."""
+    rounds = case.rounded_results  # first: it refuses what PyTorch refuses
+    inner = wide(case)
+    count = len(case.specs)
+    is_all_narrow = rounds[0] and not any(
+        isinstance(s, ShapeDtype) and s.dtype == _SINGLE for s in case.specs
+    )
+    takes_numbers = is_all_narrow and case.op.node in ROUNDS_NUMBERS
+    if takes_numbers:
+        inner.params = tuple([_rounded_number(x) for x in inner.params])
+    function, params = (_function(inner) if is_all_narrow else inner.function), inner.params
+
+    def computed(*given: Any) -> Any:
+        operands = [widened(x) for x in given[:count]]
+        if takes_numbers:
+            operands = [_rounded_number(x) for x in operands]
+        results = function(*operands, *params)
         if type(results) is tuple:
             return tuple([
                 rounded(r) if flag else r for r, flag in zip(results, rounds, strict=True)

@@ -6,20 +6,14 @@ Layer: 9.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 
-def softshrink_range(bound: float, dtype: np.dtype[Any]) -> str:
+def softshrink_range(bound: float, dtype: str, most: float) -> str:
     """Return the message for a negative bound of softshrink."""
     name = {"float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}.get(
-        dtype.name, dtype.name
+        dtype, dtype
     )
-    return (
-        f"lambda must be in range [0, {np.finfo(dtype).max:.6g}] for input dtype {name}, but found "
-        f"{bound:g}"
-    )
+    return f"lambda must be in range [0, {most:.6g}] for input dtype {name}, but found {bound:g}"
 
 
 def prelu_weight(ndim: int) -> str:

@@ -22,7 +22,7 @@ from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, in_place, picking, reductions, shaping
-from functrace.torch.tensors.dtypes import DTYPES, DtypeLike
+from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, limits_of
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.tensors.views import write
 from functrace.tracing import Tracer
@@ -465,8 +465,8 @@ def softshrink(input: Operand, lambd: float = 0.5) -> Value:
     """
     f.tensors_only("softshrink", input=input)
     dtype = f.dtype_of(input)
-    if dtype.kind in "fV" and not 0 <= lambd <= np.finfo(dtype).max:
-        raise RuntimeError(errors.softshrink_range(lambd, dtype))
+    if dtype.kind in "fV" and not 0 <= lambd <= float(limits_of(dtype).max):
+        raise RuntimeError(errors.softshrink_range(lambd, dtype.name, float(limits_of(dtype).max)))
     return _apply(SOFTSHRINK, input, (lambd,), False, "softshrink")
 
 

@@ -25,7 +25,7 @@ from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, picking, products, reductions, shaping
 from functrace.torch.functions.dropout import dropout
 from functrace.torch.functions.losses import MUL_NUMBER, linear
-from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.dtypes import DTYPES, is_half
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.typing import Array
 
@@ -116,6 +116,14 @@ def _attention(q: Array, k: Array, v: Array, *rest: Any) -> Any:
     shares = _shares(_scores(q, k, mask, scale, causal), mask is not None)
     out = core_matmul(shares, v)
     return (out, shares) if keeps else out
+
+
+def log_sums(q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Any:
+    """Return the logarithms of the sums that divide the weights, shape (..., heads, targets)."""
+    scores = _scores(q, k, mask, scale, causal)
+    most = scores.max(-1)
+    safe = np.where(most == -np.inf, 0, most)
+    return np.log(np.exp(scores - safe[..., None]).sum(-1)) + safe
 
 
 def _attention_derived(q: Array, k: Array, v: Array, *rest: Any) -> Any:
@@ -213,7 +221,13 @@ def scaled_dot_product_attention(
         operands = (query, key, value, *((_like(attn_mask, query),) if masked else ()))
         found = apply(_ATTENTION[masked, keeps], operands, (factor, bool(is_causal), keeps))
         return found[0] if keeps else found
-    return _by_steps(query, key, value, attn_mask, dropout_p, is_causal, factor)
+    dtype = f.dtype_of(query)
+    if not is_half(dtype):
+        return _by_steps(query, key, value, attn_mask, dropout_p, is_causal, factor)
+    wide = [f.to(x, np.dtype(np.float32)) for x in (query, key, value)]
+    if masked and f.dtype_of(attn_mask) != np.bool_:
+        attn_mask = f.to(attn_mask, np.dtype(np.float32))
+    return f.to(_by_steps(*wide, attn_mask, dropout_p, is_causal, factor), dtype)
 
 
 def _like(mask: Any, query: Operand) -> Any:

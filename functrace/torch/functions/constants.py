@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.torch.functions.creation import of_legacy
-from functrace.torch.tensors.dtypes import DtypeLike, default_float, named, numpy_dtype
+from functrace.torch.tensors.dtypes import DtypeLike, bfloat16, default_float, named, numpy_dtype
 from functrace.torch.tensors.formats import (
     channels_last,
     channels_last_3d,
@@ -125,6 +125,14 @@ def typename(obj: object) -> str:
     return name if module in ("", "builtins") else f"{module}.{name}"
 
 
+class _NarrowType(_TensorType):
+    """The class of ``torch.BFloat16Tensor``, whose dtype is imported at the first use."""
+
+    @property
+    def dtype(cls) -> np.dtype[Any]:  # type: ignore[override]
+        return bfloat16.numpy
+
+
 def _older(name: str, dtype: str) -> Any:
     doc = f"Constructor of {dtype} tensors, and their type in ``isinstance``: PyTorch's older form of ``dtype={dtype}``."
     return _TensorType(
@@ -135,6 +143,11 @@ def _older(name: str, dtype: str) -> Any:
 FloatTensor = _older("FloatTensor", "float32")
 DoubleTensor = _older("DoubleTensor", "float64")
 HalfTensor = _older("HalfTensor", "float16")
+BFloat16Tensor = _NarrowType(
+    "BFloat16Tensor",
+    (),
+    {"__doc__": "Constructor of bfloat16 tensors, and their type in ``isinstance``."},
+)
 LongTensor = _older("LongTensor", "int64")
 IntTensor = _older("IntTensor", "int32")
 ShortTensor = _older("ShortTensor", "int16")
@@ -143,6 +156,7 @@ ByteTensor = _older("ByteTensor", "uint8")
 BoolTensor = _older("BoolTensor", "bool")
 
 __all__ = [
+    "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
     "CharTensor",

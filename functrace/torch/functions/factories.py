@@ -36,6 +36,7 @@ from functrace.torch.tensors.dtypes import (
     DtypeLike,
     default_complex,
     default_float,
+    is_half,
     numpy_dtype,
 )
 from functrace.torch.tensors.formats import (
@@ -135,7 +136,10 @@ def add_factory(
                 made = put_out(out, name, (), lambda: fresh(compute()))
                 return made.requires_grad_() if requires_grad else made
             if MODES.dispatch is None:
-                return leaf(compute(), requires_grad is True)
+                made = leaf(compute(), requires_grad is True)
+                if 0 in made._array.shape and "memory_format" in given:
+                    keep_strides(made, operands[0], options.memory_format)
+                return made
             given |= {"dtype": dtype, "layout": layout}
             return _dispatched(factory, operands, given, device, requires_grad, called)
 
@@ -515,7 +519,7 @@ def _spaced(low: complex, high: complex, count: int, kind: np.dtype[Any]) -> Arr
         else:
             places = np.arange(count).astype(kind)
             step = (last - first) / kind.type(count - 1)
-            if kind == np.float16:
+            if is_half(kind):
                 rising, falling = first + step * places, last - step * places[::-1]
             else:
                 rising = multiply_add(places, float(step), float(first))
@@ -585,6 +589,12 @@ def _filled_like(input: Operand, value: Any, dtype: np.dtype[Any], memory_format
     if is_expanded(array):
         return laid(np.full(array.shape, value, dtype), [array])
     return np.full_like(array, value, dtype)
+
+
+def keep_strides(made: Tensor, source: Any, memory_format: Any) -> None:
+    """Give a tensor without elements the strides of the tensor that it is like."""
+    if isinstance(source, Tensor) and memory_format in (None, preserve_format):
+        made._laid = made._array.shape, source.stride()
 
 
 def in_layout_of(input: Operand, made: Array, memory_format: Any) -> Array:

@@ -528,7 +528,7 @@ def _huber(x: Array, y: Array, delta: float) -> Any:
     size = ew.absolute(difference)
     near = ew.less_equal(size, delta)
     return ew.where(
-        near, ew.mul(ew.square(difference), 0.5), ew.mul(ew.sub(size, 0.5 * delta), delta)
+        near, ew.mul(ew.mul(size, 0.5), size), ew.mul(ew.sub(size, 0.5 * delta), delta)
     )
 
 

@@ -347,10 +347,12 @@ def type_of(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         return f"torch.{self.dtype.printed}Tensor"
     if isinstance(dtype, str):
-        named = {f"torch.{d.printed}Tensor": d for d in DTYPES.values()}
+        named = {f"torch.{d.printed}Tensor": d for d in NAMES.values()}
         if dtype not in named:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = named[dtype]
+    elif isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), np.dtype):
+        dtype = DTYPES[dtype.dtype]  # an older constructor
     return f.to(self, dtype)
 
 
