@@ -217,7 +217,7 @@ def _layout(array: Array) -> tuple[int, int, tuple[int, ...]]:
 def zeros_like_in_memory(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """Return zeros with the memory layout of a tensor."""
     array = tensor._array
-    if isinstance(array, Tracer) or any(s <= 0 for s in array.strides):
+    if isinstance(array, Tracer) or 0 in array.shape or any(s <= 0 for s in array.strides):
         return wrap(np.zeros(array.shape, dtype))
     size, first, _ = _layout(array)
     strides = [s // array.itemsize * dtype.itemsize for s in array.strides]

@@ -22,7 +22,8 @@ from functrace.torch.tensors.device import device
 from functrace.torch.tensors.dtypes import dtype
 from functrace.torch.tensors.memory import TypedStorage, UntypedStorage
 from functrace.torch.tensors.size import Size
-from functrace.torch.tensors.tensor import Tensor, dense_strides
+from functrace.torch.tensors.strides import dense_strides
+from functrace.torch.tensors.tensor import Tensor
 from functrace.typing import Array
 
 _MOST = 1 << 62

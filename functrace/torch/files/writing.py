@@ -22,7 +22,8 @@ from functrace.torch.tensors.geometry import Geometry, geometry_of, memory_of, r
 from functrace.torch.tensors.memory import TypedStorage, UntypedStorage
 from functrace.torch.tensors.mirrors import is_conjugate
 from functrace.torch.tensors.size import Size
-from functrace.torch.tensors.tensor import Mirrored, Tensor, dense_strides
+from functrace.torch.tensors.strides import dense_strides
+from functrace.torch.tensors.tensor import Mirrored, Tensor
 from functrace.tracing import Tracer
 from functrace.typing import Array
 

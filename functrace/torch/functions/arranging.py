@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, scatter_set
+from functrace.ops.indexing import ARRAY, index_static, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import permute as core_permute
 from functrace.ops.shaping import reshape as core_reshape
@@ -33,6 +33,7 @@ from functrace.torch.functions.statistics import nansum
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.steps import view_written
+from functrace.torch.tensors.strides import Geometry, stride_rule
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, wrap
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -235,7 +236,7 @@ _splitting("dsplit", 2, 3)
 
 def _windows(x: Array, dim: int, size: int, step: int) -> Any:
     if not x.shape:
-        return core_reshape(x, (size,))
+        return index_static(core_reshape(x, (1,)), ((0, size, 1),))
     if isinstance(x, np.ndarray):
         count = (x.shape[dim] - size) // step + 1
         strides = list(x.strides)
@@ -251,7 +252,7 @@ def _windows(x: Array, dim: int, size: int, step: int) -> Any:
 
 def _with_windows(base: Array, value: Array, dim: int, size: int, step: int) -> Any:
     if not base.shape:
-        return core_reshape(value, ())
+        return core_reshape(value, ()) if size else base
     count = (base.shape[dim] - size) // step + 1
     positions = np.arange(count)[:, None] * step + np.arange(size)
     order = (*range(dim + 1), value.ndim - 1, *range(dim + 1, value.ndim - 1))
@@ -260,6 +261,21 @@ def _with_windows(base: Array, value: Array, dim: int, size: int, step: int) -> 
 
 
 view_written(_windows, _with_windows, is_strided=True)
+
+
+def _window_strides(given: Geometry, _node: str, dim: int, size: int, step: int) -> Geometry:
+    shape, strides, begin = given
+    if not shape:
+        return (size,), (1,), begin
+    count = (shape[dim] - size) // step + 1
+    return (
+        (*shape[:dim], count, *shape[dim + 1 :], size),
+        (*strides[:dim], strides[dim] * step, *strides[dim + 1 :], strides[dim]),
+        begin,
+    )
+
+
+stride_rule(_windows, _window_strides)
 UNFOLD = Op(
     "UnfoldBackward0",
     _windows,

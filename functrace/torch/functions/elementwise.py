@@ -605,7 +605,11 @@ CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient, promote=broadcasting)
 def clone(input: Operand, *, memory_format: MemoryFormat | None = None) -> Value:
     """Return a differentiable copy, by default with the order of dimensions in memory."""
     made = apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
-    return made if memory_format is None else put_in_format("clone", made, memory_format)
+    if memory_format is not None:
+        return put_in_format("clone", made, memory_format)
+    if 0 in made.shape and isinstance(input, Tensor):
+        made._laid = made.shape, input.stride()
+    return made
 
 
 _CHANNELS_LAST = {channels_last: 4, channels_last_3d: 5}

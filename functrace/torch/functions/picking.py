@@ -60,6 +60,7 @@ from functrace.torch.tensors.aliases import shown
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike
 from functrace.torch.tensors.orders import laid
 from functrace.torch.tensors.steps import view_written
+from functrace.torch.tensors.strides import Geometry, stride_rule
 from functrace.torch.tensors.tensor import (
     UNVERSIONED,
     Operand,
@@ -463,6 +464,23 @@ def _with_diagonal(base: Array, value: Array, offset: int, dim1: int, dim2: int)
 
 
 view_written(_diagonal, _with_diagonal, is_strided=True)
+
+
+def _diagonal_strides(given: Geometry, _node: str, offset: int, dim1: int, dim2: int) -> Geometry:
+    shape, strides, begin = given
+    rest = [k for k in range(len(shape)) if k not in (dim1, dim2)]
+    rows, columns = shape[dim1] - max(-offset, 0), shape[dim2] - max(offset, 0)
+    size = max(min(rows, columns), 0)
+    if size:
+        begin += offset * strides[dim2] if offset >= 0 else -offset * strides[dim1]
+    return (
+        (*[shape[k] for k in rest], size),
+        (*[strides[k] for k in rest], strides[dim1] + strides[dim2]),
+        begin,
+    )
+
+
+stride_rule(_diagonal, _diagonal_strides)
 DIAGONAL = Op(
     "DiagonalBackward0",
     _diagonal,

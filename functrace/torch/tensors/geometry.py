@@ -16,20 +16,15 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.numpy.arrays.layout import layout_of
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, gather, index_static, scatter_add, scatter_set
+from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import reshape
 from functrace.torch.tensors.mirrors import is_conjugate
 from functrace.torch.tensors.steps import view_written
-from functrace.torch.tensors.tensor import Tensor, View, before_write, dense_strides
+from functrace.torch.tensors.strides import Geometry, Sizes, dense_strides, stride_rule
+from functrace.torch.tensors.tensor import Tensor, View, before_write, followed_geometry
 from functrace.tracing import Tracer
 from functrace.typing import Array
-
-Sizes = tuple[int, ...]
-Geometry = tuple[Sizes, Sizes, int]
-"""Position of elements in a storage: sizes, strides and offset of the first, counted in
-elements.
-"""
 
 
 def places(geometry: Geometry) -> Array:
@@ -84,7 +79,11 @@ def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
         memory = x
         while isinstance(memory.base, np.ndarray):
             memory = memory.base
-        start = address_of(x) - address_of(memory) + (wanted[2] - given[2]) * x.itemsize
+        if 0 in wanted[0]:
+            return row_of(memory)[:0].reshape(wanted[0])
+        start = (wanted[2] - given[2] if x.size else wanted[2]) * x.itemsize
+        if x.size:  # NumPy has lost the address of an empty view
+            start += address_of(x) - address_of(memory)
         return np.ndarray(
             wanted[0], x.dtype, row_of(memory), start, tuple(n * x.itemsize for n in wanted[1])
         )
@@ -109,6 +108,9 @@ def strided(x: Array, wanted: Geometry, given: Geometry, _says_offset: bool) -> 
 view_written(
     strided, lambda base, value, wanted, given, _: _with_strided_part(base, value, wanted, given)
 )
+
+
+stride_rule(strided, lambda _given, _node, wanted, *_: wanted)
 
 
 def address_of(array: Array) -> int:
@@ -165,23 +167,12 @@ def geometry_of(tensor: Tensor) -> Geometry:
             fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() "
             "first",
         )
-    offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
-    return array.shape, tensor.stride(), offset
-
-
-def _begins_anywhere(tensor: Tensor) -> bool:
-    """Return True if NumPy has lost the offset of an empty view: to NumPy, ``x[3:3]`` begins where
-    ``x`` does.
-    """
-    if tensor._array.size or tensor._view is None:
-        return False
-    entries = [
-        entry
-        for function, params, _ in tensor._view.steps
-        if function is index_static
-        for entry in params[0]
-    ]
-    return any(isinstance(entry, tuple) and entry[0] and entry[1] <= entry[0] for entry in entries)
+    begin = address_of(memory_of(tensor))
+    if array.size or tensor._view is None:
+        return array.shape, tensor.stride(), (address_of(array) - begin) // array.itemsize
+    base = tensor._view.base._array
+    shape, strides, offset = followed_geometry(tensor)
+    return shape, strides, offset + (address_of(base) - begin) // base.itemsize
 
 
 def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
@@ -194,16 +185,9 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
         strides: its new strides; C order by default.
 
     Raises:
-        UnsupportedFunctionError: if it must grow, and another object shares its memory; and for
-            some empty views.
+        UnsupportedFunctionError: if it must grow, and another object shares its memory.
     """
     given = geometry_of(tensor)
-    if math.prod(shape) and _begins_anywhere(tensor):
-        raise UnsupportedFunctionError(
-            "an empty view cannot grow: its offset in the storage is unknown",
-            fix="resize a part that begins at the start of the tensor, or make a tensor of that "
-            "shape",
-        )
     wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
     needed = given[2] + math.prod(shape)
     memory = memory_of(tensor)

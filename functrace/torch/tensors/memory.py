@@ -42,7 +42,8 @@ from functrace.torch.tensors.geometry import (
 )
 from functrace.torch.tensors.geometry import resize as resize_in_place
 from functrace.torch.tensors.steps import Step, view_written
-from functrace.torch.tensors.tensor import Tensor, View, before_write, count_write, dense_strides
+from functrace.torch.tensors.strides import dense_strides
+from functrace.torch.tensors.tensor import Tensor, View, before_write, count_write
 from functrace.torch.tensors.views import wanting
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -66,11 +67,6 @@ def _wanted(
     given = geometry_of(tensor)
     shape, strides = sizes((size,)), sizes((stride,))
     offset = given[2] if storage_offset is None else storage_offset
-    if storage_offset is None and tensor._view is not None and 0 in given[0]:
-        raise UnsupportedFunctionError(
-            "the offset of an empty view in its storage is unknown",
-            fix="pass storage_offset, or use the base",
-        )
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
     if min(strides, default=0) < 0:

@@ -17,6 +17,7 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import tensors_only
 from functrace.torch.tensors.steps import view_written
+from functrace.torch.tensors.strides import stride_rule
 from functrace.torch.tensors.tensor import Tensor, Value
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -43,6 +44,14 @@ def as_complex(x: Array | Tracer) -> Any:
 
 view_written(as_pairs, lambda base, value: as_complex(value))
 view_written(as_complex, lambda base, value: as_pairs(value))
+stride_rule(
+    as_pairs,
+    lambda given, _: ((*given[0], 2), (*[2 * n for n in given[1]], 1), 2 * given[2]),
+)
+stride_rule(
+    as_complex,
+    lambda given, _: (given[0][:-1], tuple([n // 2 for n in given[1][:-1]]), given[2] // 2),
+)
 AS_PAIRS = Op("ViewAsRealBackward0", as_pairs, is_view=True)
 AS_COMPLEX = Op("ViewAsComplexBackward0", as_complex, is_view=True)
 

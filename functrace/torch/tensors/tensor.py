@@ -39,6 +39,7 @@ from functrace.torch.tensors.mirrors import MIRRORS, Mirror, mirror_of, renewed
 from functrace.torch.tensors.orders import copied
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.steps import Step
+from functrace.torch.tensors.strides import Geometry, dense_strides, followed
 from functrace.tracing import Tracer
 from functrace.tracing.binding import STARTED, recording_serial
 from functrace.typing import Array
@@ -148,6 +149,10 @@ class Tensor(Methods):
     """
     _home: Array | None = None
     """For an alias of a view: the array whose memory is the storage, if that is not its own."""
+    _laid: tuple[Any, Any] | None = None
+    """For a copy or an alias of a tensor without elements: its shape and strides, which NumPy does
+    not keep.
+    """
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
     _inside: int = -1
@@ -387,11 +392,12 @@ class Tensor(Methods):
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides, in elements."""
         array = self._array
-        strides = (
-            tuple(n // array.itemsize for n in array.strides)
-            if array.size
-            else dense_strides(array.shape)
-        )
+        shape = array.shape
+        if 0 in shape or (1 in shape and self._view is not None):
+            strides = followed_geometry(self)[1]
+        else:
+            size = array.itemsize
+            strides = tuple([n // size for n in array.strides])
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -534,6 +540,8 @@ class Tensor(Methods):
         made._array, made._counter = array, self._counter
         if self._view is not None or self._home is not None:
             made._home = home_of(self)
+        if 0 in array.shape:
+            made._laid = array.shape, self.stride()
         return made
 
     @property
@@ -656,13 +664,30 @@ def is_expanded(array: Array) -> bool:
     )
 
 
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides, in elements, of a C-contiguous array."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
+def followed_geometry(tensor: Tensor) -> Geometry:
+    """Return sizes, strides and offset of a tensor as PyTorch computes them from those of its
+    base: NumPy does not keep them for arrays without elements, nor strides along dimensions of
+    size 1. The offset is from the base.
+    """
+    array, view = tensor._array, tensor._view
+    if view is not None:
+        base = view.base
+        found = followed((base._array.shape, strides_in(base), 0), view.steps)
+        if found is not None and found[0] == array.shape:
+            return found
+    return array.shape, strides_in(tensor), 0
+
+
+def strides_in(tensor: Tensor) -> tuple[int, ...]:
+    """Return the strides of a tensor's array in elements; of an array without elements, those of C
+    order, if the tensor is no copy of another one.
+    """
+    array = tensor._array
+    if 0 in array.shape:
+        laid = tensor._laid
+        return laid[1] if laid and laid[0] == array.shape else dense_strides(array.shape)
+    size = array.itemsize
+    return tuple([n // size for n in array.strides])
 
 
 def constant(array: Any) -> Any:
