@@ -12,6 +12,7 @@ Layer: 9.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,6 +43,13 @@ _WRAPPED = frozenset({"add", "sub", "mul", "div", "floor_divide", "where"})
 """Operations that take a number as a tensor of no dimensions; others have an overload for
 numbers.
 """
+
+
+_OF_NUMBERS = (
+    ("Scalar_Tensor", "Scalar_Self", "self_scalar", "x_scalar"),
+    ("Scalar", "Tensor_Scalar", "Scalar_Other", "other_scalar", "n_scalar"),
+)
+"""Overloads for a number as the first, and as the second operand."""
 
 
 def _dropped(shape: Sequence[int], kept: Sequence[int]) -> list[int]:
@@ -116,6 +124,29 @@ def _gradient_along(gradient: Tensor, output: Tensor, plan: OpPlan) -> tuple[Any
     return gradient, output, plan.case.params[0], DTYPES[plan.case.specs[0].dtype]
 
 
+def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Any, ...]:
+    *masks, scale, causal, _ = rest
+    named: dict[str, Any] = {"attn_mask": masks[0]} if masks else {}
+    if scale != 1 / math.sqrt(q._array.shape[-1]):
+        named["scale"] = scale
+    return q, k, v, 0.0, causal, named
+
+
+def _bag(weight: Tensor, indices: Tensor, bags: Tensor, shares: Any, *how: Any) -> Any:
+    """The bags begin where their numbers change."""
+    mode, count, padding, by_frequency = how
+    offsets = wrap(np.searchsorted(bags._array, np.arange(count)).astype(np.int64))
+    return weight, indices, offsets, by_frequency, mode, False, shares, False, padding
+
+
+def _largest_bag(weight: Tensor, places: Tensor, there: Tensor, *how: Any) -> Any:
+    """The positions that count, and the sums of their numbers."""
+    held = there._array
+    bags = wrap(np.repeat(np.arange(len(held)), held.sum(1)))
+    given = wrap(places._array[held])
+    return _bag(weight, given, bags, None, *how)
+
+
 _drawn = lambda x, drawn, *shown: (x, *shown)  # noqa: E731
 _shape = lambda x, shape: (x, list(shape))  # noqa: E731
 IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
@@ -128,6 +159,31 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
         axis: f"index_fill.int_{'Tensor' if isinstance(value, Tensor) else 'Scalar'}",
         lambda x, index, value, axis: (x, axis, index, value),
     ),
+    "IndexFillBackward1": ("index_fill.int_Tensor", lambda x, index, value, axis: (x, axis, index,
+    value)),
+    "ConjPhysicalBackward0": (
+        lambda x: "_conj_physical" if x._array.dtype.kind == "c" else "conj_physical", None),
+    "PreluKernelBackward0": ("_prelu_kernel", None),
+    "ScaledDotProductFlashAttentionForCpuBackward0": (
+        "_scaled_dot_product_flash_attention_for_cpu", lambda *given: _attention(*given)),
+    "embedding_sum": ("_embedding_bag", lambda w, i, bags, shares, *how: _bag(w, i, bags, None,
+    *how)),
+    "embedding_weighted_sum": ("_embedding_bag", _bag),
+    "EmbeddingBagBackward0": ("_embedding_bag", _largest_bag),
+    "NativeDropoutBackward0": ("native_dropout", lambda x, mask, p: (x, p, True)),
+    "channel_shuffle": ("channel_shuffle", None),
+    "special_round": ("round.decimals", lambda x, decimals: (x, {"decimals": decimals})),
+    "linalg_inv": ("linalg_inv_ex", None), "LinalgDetBackward0": ("_linalg_det", None),
+    "LinalgSlogdetBackward0": ("_linalg_slogdet", None),
+    "linalg_cholesky": ("linalg_cholesky_ex", lambda x, upper: (x, {"upper": True} if upper else {})),
+    "linalg_solve": ("_linalg_solve_ex", lambda a, b, left, _: (a, b, {} if left else {"left":
+    False})),
+    "LinalgEighBackward0": ("_linalg_eigh", lambda x, uplo: (x, uplo)),
+    "linalg_eigvalsh": ("_linalg_eigh", lambda x, uplo: (x, uplo)),
+    "LinalgSvdBackward0": ("_linalg_svd", lambda x, full: (x, full)),
+    "linalg_svdvals": ("_linalg_svd", lambda x: (x,)),
+    "linalg_qr_triangle": ("linalg_qr", lambda x, mode: (x, mode)),
+    "TriangularSolveBackward0": ("triangular_solve", lambda b, a, *how: (b, a, *how)),
     "FmodBackward0": ("fmod.Scalar", None), "FmodBackward1": ("fmod.Tensor", None),
     "BernoulliBackward0": ("bernoulli", _drawn),
     "EinsumBackward0": ("einsum", lambda *given: (given[-1], list(given[:-1]))),
@@ -292,10 +348,11 @@ def with_kind(name: str, operands: Sequence[Any]) -> str:
     overloads = schema_lines().get(name, {})
     numbers = [type(x) in NUMBERS for x in operands]
     if True in numbers and name not in _WRAPPED:
-        kinds = ("Scalar_Tensor",) if numbers[0] else ("Scalar", "Tensor_Scalar")
-        for kind in kinds:
+        for kind in _OF_NUMBERS[0 if numbers[0] else 1]:
             if kind in overloads:
                 return f"{name}.{kind}"
+        if not numbers[0] and "default" in overloads:
+            return name
     return f"{name}.Tensor" if "Tensor" in overloads and len(operands) > 1 else name
 
 

@@ -105,11 +105,15 @@ class ThreadModes:
             return beneath(run)
         operands = checked(op, operands)
         overload, args, kwargs = described(op, operands, params)
-        result = self.add_result(ForwardedCall(overload, args, kwargs, run))
+        whole = whole_of(op)
+        shown = run if whole is None else lambda: whole.complete(run(), *operands, *params)
+        result = self.add_result(ForwardedCall(overload, args, kwargs, shown))
         many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith(
             "List"
         )
         made = results_of(result, many=many)
+        if whole is not None:
+            made = whole.chosen(made)
         return made if self.is_beneath else placed(op, operands, params, made)
 
     def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
@@ -332,6 +336,13 @@ def placed(
         arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
         recording.record(plan, operands, arrays, made)
     return made
+
+
+def whole_of(op: Op) -> Any:
+    """Return how the results of an op are completed, if PyTorch's operation has more."""
+    from functrace.torch.dispatch.whole_results import WHOLE
+
+    return WHOLE.get(op.called or op.node)
 
 
 # -- the stack -------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from functrace.torch.dispatch import applying
 from functrace.torch.dispatch.numbers import NUMBERS
 from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH
 from functrace.torch.dispatch.surface import ENTRIES
+from functrace.torch.functions import activations, in_place, shaping
 from functrace.torch.functions import elementwise as functions
-from functrace.torch.functions import in_place, shaping
 from functrace.torch.tensors.tensor import Tensor
 
 # -- from arguments to an overload -----------------------------------------------------------------
@@ -129,10 +129,24 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     keepdim=keepdim),
     "var": lambda x, dim=None, *, correction=None, keepdim=False: x.var(dim, correction=correction,
     keepdim=keepdim),
+    "_conj_physical": lambda x: x.conj_physical(),
+    "_prelu_kernel": lambda x, weight: applying.apply(activations.PRELU, (x, weight)),
+    "_linalg_det": lambda A: _whole("det")(A), "_linalg_slogdet": lambda A: _whole("slogdet")(A),
+    "_linalg_eigh": lambda *given, **named: _whole("eigh")(*given, **named),
+    "_linalg_svd": lambda *given, **named: _whole("svd")(*given, **named),
+    "_linalg_solve_ex": lambda *given, **named: _whole("solve_ex")(*given, **named),
+    "_linalg_check_errors": lambda *given, **named: _whole("check_errors")(*given, **named),
     "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: x.norm(ord, dim,
     keepdim, dtype),
 }  # fmt: skip
 """Functions of the operations that have no function of their name."""
+
+
+def _whole(name: str) -> Callable[..., Any]:
+    """Return a function of whole_results.py, which imports linear algebra."""
+    from functrace.torch.dispatch import whole_results
+
+    return getattr(whole_results, name)
 
 
 def function_of(overload: OpOverload) -> Callable[..., Any]:

@@ -109,6 +109,11 @@ def singular(name: str, where: str, pivot: int) -> str:
     )
 
 
+def solver_failed(name: str, where: str) -> str:
+    """Return the message for a system with a singular matrix."""
+    return f"{name}: {where}The solver failed because the input matrix is singular."
+
+
 def ldl_singular(where: str, pivot: int) -> str:
     """Return the message for a singular matrix of ``ldl_factor``."""
     return (

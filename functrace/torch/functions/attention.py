@@ -118,14 +118,6 @@ def _attention(q: Array, k: Array, v: Array, *rest: Any) -> Any:
     return (out, shares) if keeps else out
 
 
-def log_sums(q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Any:
-    """Return the logarithms of the sums that divide the weights, shape (..., heads, targets)."""
-    scores = _scores(q, k, mask, scale, causal)
-    most = scores.max(-1)
-    safe = np.where(most == -np.inf, 0, most)
-    return np.log(np.exp(scores - safe[..., None]).sum(-1)) + safe
-
-
 def _attention_derived(q: Array, k: Array, v: Array, *rest: Any) -> Any:
     """Return attention and its weights, whose derivative is in terms of the saved weights: it is 0
     in rows where these are.

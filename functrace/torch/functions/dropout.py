@@ -14,17 +14,25 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.dispatch.promotion import arithmetic
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, shaping
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
+from functrace.torch.tensors.views import write
 
 ROWS = FunctionTable()
 _ALPHA = 1.7580993408473766
 """Scale times alpha of SELU: its limit at -inf, with the opposite sign."""
+
+
+_ADD_NUMBER = Op("AddBackward1", ew.add, promote=arithmetic, edges=(0,))
+_MUL_NUMBER = Op("MulBackward1", ew.mul, promote=arithmetic, edges=(0,))
+_DIV_NUMBER = Op("DivBackward1", ew.div, promote=arithmetic, edges=(0,))
 
 
 def _noise(input: Operand, feature: bool, chance: float) -> Any:
@@ -40,6 +48,8 @@ def _noise(input: Operand, feature: bool, chance: float) -> Any:
     if len(shape) < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     kept = (*shape[:2], *(1,) * (len(shape) - 2))
+    if isinstance(input, Tensor):
+        return input.new_empty(kept).bernoulli_(chance)
     return factories.empty(kept, dtype=DTYPES[f.dtype_of(input)]).bernoulli_(chance)
 
 
@@ -57,15 +67,15 @@ def _dropped(
         return given.mul_(zero) if inplace else f.mul(input, zero)
     noise = _noise(input, feature, 1 - p)
     if not alpha:
-        noise.div_(1 - p)
+        write(_DIV_NUMBER, (noise, 1 - p), ())
         return given.mul_(noise) if inplace else f.mul(input, noise)
     scale = 1 / math.sqrt((_ALPHA**2 * p + 1) * (1 - p))
-    shift = f.add(noise, -1)
-    shift.mul_(_ALPHA * scale).add_(_ALPHA * scale * p)
-    noise.mul_(scale)
-    if inplace:
-        return given.mul_(noise).add_(shift)
-    return f.add(f.mul(input, noise), shift)
+    shift: Any = apply(_ADD_NUMBER, (noise, -1))
+    write(_MUL_NUMBER, (shift, _ALPHA * scale), ())
+    write(_ADD_NUMBER, (shift, _ALPHA * scale * p), ())
+    write(_MUL_NUMBER, (noise, scale), ())
+    found: Any = given.mul_(noise) if inplace else f.mul(input, noise)
+    return found.add_(shift) if isinstance(found, Tensor) else f.add(found, shift)
 
 
 def _family(name: str, doc: str, *, feature: bool, alpha: bool) -> None:
@@ -223,12 +233,21 @@ NATIVE = Op(
 )
 
 
+def _unseen_mask(shape: tuple[int, ...], chance: float) -> Any:
+    """Return which elements are kept; no dispatch mode sees how they are drawn."""
+    before, MODES.dispatch = MODES.dispatch, None
+    try:
+        return factories.empty(shape, dtype=DTYPES[np.dtype(np.bool_)]).bernoulli_(chance)
+    finally:
+        MODES.dispatch = before
+
+
 @ROWS.function("function")
 def native_dropout(input: Operand, p: float, train: bool | None) -> tuple[Any, Any]:
     """Return `dropout`, and the mask of the elements that are kept."""
     f.tensors_only("native_dropout", input=input)
     shape = f.shape_of(input)
     if 0 not in shape and (train is None or train):
-        mask = factories.empty(shape, dtype=DTYPES[np.dtype(np.bool_)]).bernoulli_(1 - p)
+        mask = _unseen_mask(shape, 1 - p)
         return apply(NATIVE, (input, mask), (float(p),)), mask
     return f.clone(input), factories.ones(shape, dtype=DTYPES[np.dtype(np.bool_)])

@@ -294,7 +294,7 @@ def _bag_op(
 
 BAG = _bag_op(_bag, "offset2bag", "shares", called="embedding_sum")
 WEIGHTED_BAG = _bag_op(
-    _bag, "offset2bag", "per_sample_weights", edges=(0, 3), called="embedding_sum"
+    _bag, "offset2bag", "per_sample_weights", edges=(0, 3), called="embedding_weighted_sum"
 )
 LARGEST = _bag_op(_largest, "there", constants=(1,))
 

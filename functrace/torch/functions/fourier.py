@@ -5,18 +5,17 @@ Layer: 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, scatter_add
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn_once
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import picking, shaping
+from functrace.torch.functions.arithmetic import conj_physical
 from functrace.torch.functions.arranging import unfold
 from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of
 from functrace.torch.functions.factories import Made, Options, add_factory
@@ -28,56 +27,58 @@ from functrace.typing import Array
 
 ROWS = FunctionTable()
 _VIEW_AS_REAL = next(row.function for row in PAIR_ROWS if row.name == "view_as_real")
-_NORMS: dict[str | None, Any] = {
-    None: "backward",
-    "backward": "backward",
-    "ortho": "ortho",
-    "forward": "forward",
-}
-_INVERSE: dict[str, Any] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+_SCALES: dict[str | None, int] = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
+"""PyTorch's number of a normalization: by nothing, by the root of the points, by the points. (That
+of the inverse transforms is turned around.)"""
 Sizes = tuple[int, ...]
 
 
-def _transform(x: Array, kind: str, points: Sizes, axes: Sizes, norm: Any) -> Any:
-    """Transform an array along axes, one by one; a real transform comes first or last."""
-    if kind in ("fft", "ifft"):
-        found: Any = x
-        for n, axis in zip(reversed(points), reversed(axes), strict=True):
-            found = getattr(np.fft, kind)(found, n, axis, norm)
-        return found
-    if kind in ("rfft", "ihfft"):
-        way: Any = norm if kind == "rfft" else _INVERSE[norm]
-        found = np.fft.rfft(x, points[-1], axes[-1], way)
-        for n, axis in zip(reversed(points[:-1]), reversed(axes[:-1]), strict=True):
-            found = np.fft.fft(found, n, axis, way)
-        return ew.conj(found) if kind == "ihfft" else found
-    way: Any = norm if kind == "irfft" else _INVERSE[norm]
-    found = ew.conj(x) if kind == "hfft" and x.dtype.kind == "c" else x
-    for n, axis in zip(points[:-1], axes[:-1], strict=True):
-        found = np.fft.ifft(found, n, axis, way)
-    return np.fft.irfft(found, points[-1], axes[-1], way)
+def _norm_of(scale: int, forward: bool) -> Any:
+    """Return NumPy's word for a normalization."""
+    return ("backward", "ortho", "forward")[scale if forward else 2 - scale]
 
 
-def _details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
-    return {"dim": params[2]}
+def _c2c(x: Array, axes: Sizes, scale: int, forward: bool) -> Any:
+    transform, norm = np.fft.fft if forward else np.fft.ifft, _norm_of(scale, forward)
+    found: Any = x
+    for axis in reversed(axes):
+        found = transform(found, None, axis, norm)
+    return found
 
 
-def _op(node: str, called: str) -> Op:
-    return Op(node, _transform, details=_details, in_rows=True, called=called)
+def _r2c(x: Array, axes: Sizes, scale: int, one_sided: bool) -> Any:
+    if not one_sided:
+        return _c2c(x, axes, scale, True)
+    return _c2c(np.fft.rfft(x, None, axes[-1], _norm_of(scale, True)), axes[:-1], scale, True)
 
 
-_OPS = {
-    ("f", "c"): _op("FftR2CBackward0", "_fft_r2c"),
-    ("c", "c"): _op("FftC2CBackward0", "_fft_c2c"),
-    ("c", "f"): _op("FftC2RBackward0", "_fft_c2r"),
-}
-"""Ops by the kinds of operand and result."""
+def _c2r(x: Array, axes: Sizes, scale: int, size: int) -> Any:
+    found: Any = x
+    for axis in axes[:-1]:
+        found = np.fft.ifft(found, None, axis, _norm_of(scale, False))
+    return np.fft.irfft(found, size, axes[-1], _norm_of(scale, False))
 
 
-def _norm(norm: str | None) -> str:
-    if norm not in _NORMS:
+def _op(node: str, function: Any, called: str, last: str) -> Op:
+    names = ("dim", "normalization", last)
+    return Op(
+        node,
+        function,
+        details=lambda specs, params: dict(zip(names, params, strict=True)),
+        in_rows=True,
+        called=called,
+    )
+
+
+R2C = _op("FftR2CBackward0", _r2c, "_fft_r2c", "onesided")
+C2C = _op("FftC2CBackward0", _c2c, "_fft_c2c", "forward")
+C2R = _op("FftC2RBackward0", _c2r, "_fft_c2r", "last_dim_size")
+
+
+def _scale(norm: str | None) -> int:
+    if norm not in _SCALES:
         raise RuntimeError(f'Invalid normalization mode: "{norm}"')
-    return _NORMS[norm]
+    return _SCALES[norm]
 
 
 def _operand(name: str, input: Operand, kind: str) -> Any:
@@ -99,12 +100,51 @@ def _operand(name: str, input: Operand, kind: str) -> Any:
     return given
 
 
-def _applied(given: Any, kind: str, points: Sizes, axes: Sizes, norm: str) -> Value:
+def _resized(x: Any, sizes: Sizes, axes: Sizes) -> Any:
+    """Cut axes, or pad them with zeros."""
+    shape = shape_of(x)
+    padding = [0] * (2 * len(shape))
+    for n, axis in zip(sizes, axes, strict=True):
+        if n < shape[axis]:
+            x = shaping.narrow(x, axis, 0, n)
+        elif n > shape[axis]:
+            padding[2 * (len(shape) - axis) - 1] = n - shape[axis]
+    return pad(x, padding) if any(padding) else x
+
+
+def _applied(given: Any, kind: str, points: Sizes, axes: Sizes, scale: int) -> Value:
+    """Apply a transform in PyTorch's steps.
+
+    Args:
+        kind: of NumPy's transforms.
+        points: numbers of points along the axes.
+        scale: number of the normalization, as of a transform that is not inverse.
+    """
     for n in points:
         if n < 1:
             raise RuntimeError(f"Invalid number of data points ({n}) specified")
-    result = "f" if kind in ("irfft", "hfft") else "c"
-    return apply(_OPS[dtype_of(given).kind, result], (given,), (kind, points, axes, norm))
+    if kind in ("irfft", "ifft", "ihfft"):
+        scale = 2 - scale
+    to_real = kind in ("irfft", "hfft")
+    sizes = (*points[:-1], points[-1] // 2 + 1) if to_real else points
+    x: Any = _resized(given, sizes, axes)
+    if kind in ("fft", "ifft"):
+        if dtype_of(x).kind == "c":
+            return apply(C2C, (x,), (axes, scale, kind == "fft"))
+        found = apply(R2C, (x,), (axes, scale, False))
+        return f.conj(found) if kind == "ifft" else found
+    if kind == "rfft":
+        return apply(R2C, (x,), (axes, scale, True))
+    if kind == "ihfft":
+        found = apply(R2C, (x,), (axes[-1:], scale, True))
+        if len(axes) == 1:
+            return f.conj(found)
+        return apply(C2C, (conj_physical(found),), (axes[:-1], scale, False))
+    if kind == "hfft":
+        if len(axes) > 1:
+            x = apply(C2C, (x,), (axes[:-1], scale, True))
+        x, axes = f.conj(x), axes[-1:]
+    return apply(C2R, (x,), (axes, scale, points[-1]))
 
 
 def _one(kind: str, says: str) -> None:
@@ -117,7 +157,7 @@ def _one(kind: str, says: str) -> None:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         axis = dimension(dim, len(shape))
         size = 2 * (shape[axis] - 1) if kind in ("irfft", "hfft") else shape[axis]
-        return _applied(given, kind, (size if n is None else int(n),), (axis,), _norm(norm))
+        return _applied(given, kind, (size if n is None else int(n),), (axis,), _scale(norm))
 
     function.__name__ = function.__qualname__ = kind
     function.__doc__ = f"Return the {says} along a dimension, cut or padded to ``n`` points."
@@ -162,10 +202,14 @@ def _several(name: str, kind: str, default: Any, says: str) -> None:
             points, axes = _axes(name, shape_of(input), s, dim, kind)
         given = _operand(name, input, kind)
         points, axes = _axes(name, shape_of(given), s, dim, kind)
-        if not axes:
+        if kind in ("fft", "ifft") and dtype_of(given).kind != "c":
             wide = np.complex64 if dtype_of(given).itemsize == 4 else np.complex128
-            return f.to(given, np.dtype(wide)) if dtype_of(given).kind in "fV" else f.clone(given)
-        return _applied(given, kind, points, axes, _norm(norm))
+            given = f.to(given, np.dtype(wide))
+            if not axes:
+                return given
+        elif not axes:
+            return f.clone(given)
+        return _applied(given, kind, points, axes, _scale(norm))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {says} along dimensions, cut or padded to ``s`` points."
@@ -355,7 +399,7 @@ def stft(
     if factors is not None:
         pieces = f.mul(pieces, factors)
     half = (not is_complex) if onesided is None else onesided
-    norm = "ortho" if normalized else "backward"
+    norm = int(normalized)
     kind = "rfft" if half and dtype_of(pieces).kind != "c" else "fft"
     if kind == "fft" and half and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -449,7 +493,7 @@ def istft(
     if factors is None:
         factors = wrap(np.ones(n_fft, real))
     turned = shaping.transpose(input, -2, -1)
-    norm = "ortho" if normalized else "backward"
+    norm = int(normalized)
     axis = len(shape) - 1
     if return_complex:
         if half:

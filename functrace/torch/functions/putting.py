@@ -20,6 +20,7 @@ from functrace.ops.norms import vector_norm as core_vector_norm
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import check_broadcast
 from functrace.torch.dispatch.rows import FunctionTable, Run
@@ -384,7 +385,11 @@ def as_strided_scatter(
     wanted, steps = tuple(size), tuple(stride)
     copied: Any = shaping.contiguous(input)
     if isinstance(copied, Tensor) and isinstance(copied._array, np.ndarray):
-        as_strided(copied.detach(), wanted, steps, storage_offset)  # checks the bounds
+        before, MODES.dispatch = MODES.dispatch, None  # (no mode sees how the bounds are checked)
+        try:
+            as_strided(copied.detach(), wanted, steps, storage_offset)
+        finally:
+            MODES.dispatch = before
     _check_slice(src, wanted)
     return apply(AS_STRIDED_SCATTER, (copied, src), (wanted, steps, storage_offset or 0))
 

@@ -88,6 +88,14 @@ def unique(
     if array.dtype.kind == "c":
         raise NotImplementedError(errors.no_kernel("unique").format(DTYPES[array.dtype].printed))
     axis = None if dim is None else dimension(dim, array.ndim)
+    if MODES.dispatch is not None:
+        needed = (sorted, return_inverse or return_counts, return_counts)
+        if axis is None:
+            name, given = "_unique2", (input, *needed)
+        else:
+            name, given = "unique_dim", (input, axis, *needed)
+        made = _made(name, given, {}, lambda: unique(input, sorted, True, True, dim))
+        return _requested(made, return_inverse, return_counts)
     if axis is not None and not array.ndim:
         array = array.reshape(1)
     values, inverse, counts = np.unique(
@@ -116,6 +124,12 @@ def unique_consecutive(
     array = plain_array(input)
     if array.dtype.kind == "c":
         raise NotImplementedError(errors.no_kernel("unique").format(DTYPES[array.dtype].printed))
+    if MODES.dispatch is not None:
+        given = (input, return_inverse, return_counts, *(() if dim is None else (dim,)))
+        made = _made(
+            "unique_consecutive", given, {}, lambda: unique_consecutive(input, True, True, dim)
+        )
+        return _requested(made, return_inverse, return_counts)
     if dim is None:
         rows = array.reshape(-1)
         axis = 0
@@ -269,7 +283,11 @@ def bucketize(
         raise RuntimeError(
             f"boundaries tensor must be 1 dimension, but got dim({len(shape_of(boundaries))})"
         )
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+    given: dict[str, Any] = {"out_int32": out_int32, "right": right}
+    shown = {key: True for key, value in given.items() if value}
+    return _made(
+        "bucketize", (input, boundaries), shown, lambda: searchsorted(boundaries, input, **given)
+    )
 
 
 # -- histograms ------------------------------------------------------------------------------------
@@ -295,6 +313,10 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
         )
     if array.ndim != 1 or (array.size and array.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if MODES.dispatch is not None:
+        shown = (input, *(() if weights is None else (weights,)))
+        least = {"minlength": minlength} if minlength else {}
+        return _made("bincount", shown, least, lambda: bincount(input, weights, minlength))
     if weights is None:
         return fresh(np.bincount(array.astype(np.int64), None, minlength).astype(np.int64))
     given = plain_array(weights)
@@ -342,6 +364,9 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Va
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
+    if MODES.dispatch is not None:
+        given = (input, bins, min, max) if (bins, min, max) != (100, 0, 0) else (input,)
+        return _made("histc", given, {}, lambda: histc(input, bins, min, max))
     low, high = _bounds("torch.histc", values, float(min), float(max), min != max)
     return fresh(_in_equal_bins(values.reshape(-1), low, high, bins, None, values.dtype))
 

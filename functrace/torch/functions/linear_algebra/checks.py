@@ -13,10 +13,11 @@ from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors import algebra
+from functrace.torch.errors.algebra import LinAlgError
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions.elementwise import dtype_of, shape_of
 from functrace.torch.tensors.dtypes import DTYPES, is_half
-from functrace.torch.tensors.tensor import Operand, Tensor
+from functrace.torch.tensors.tensor import Operand, Tensor, fresh
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -92,17 +93,19 @@ def needs_gradient(*operands: Operand) -> bool:
     )
 
 
-def zero_pivots(x: Array) -> Array:
-    """Return, for each matrix, the position of the first pivot that is 0, counted from 1; 0 if
-    there is none.
+def eliminated(x: Array) -> tuple[Array, Array, Array]:
+    """Return the factors L and U of matrices, one above the other, the row swapped with each row
+    (counted from 1), and the position of the first pivot that is 0, or 0 if there is none.
     """
-    work = np.array(x, copy=True)
+    work = np.array(x, copy=True, order="C")
     *stack, n, _ = work.shape
     work = work.reshape(-1, n, n)
     found = np.zeros(len(work), np.int32)
+    order = np.zeros((len(work), n), np.int32)
     rows = np.arange(len(work))
     for k in range(n):
         best = k + np.argmax(np.abs(work[:, k:, k]), axis=1)
+        order[:, k] = best + 1
         held = work[rows, best].copy()
         work[rows, best] = work[:, k]
         work[:, k] = held
@@ -110,8 +113,17 @@ def zero_pivots(x: Array) -> Array:
         found = np.where((found == 0) & (pivot == 0), np.int32(k + 1), found)
         safe = np.where(pivot == 0, 1, pivot)
         factor = work[:, k + 1 :, k] / safe[:, None]
-        work[:, k + 1 :, k:] -= factor[:, :, None] * work[:, None, k, k:]
-    return found.reshape(stack).astype(np.int32)
+        work[:, k + 1 :, k] = factor
+        work[:, k + 1 :, k + 1 :] -= factor[:, :, None] * work[:, None, k, k + 1 :]
+    shape = tuple(stack)
+    return work.reshape(x.shape), order.reshape(*shape, n), found.reshape(shape).astype(np.int32)
+
+
+def zero_pivots(x: Array) -> Array:
+    """Return, for each matrix, the position of the first pivot that is 0, counted from 1; 0 if
+    there is none.
+    """
+    return eliminated(x)[2]
 
 
 def bad_minors(x: Array) -> Array:
@@ -141,3 +153,23 @@ def first_bad(info: Array) -> tuple[str, int]:
     places = np.flatnonzero(info)
     place = int(places[0]) if len(places) else 0
     return f"(Batch element {place}): ", int(info.reshape(-1)[place])
+
+
+def failed(name: str, info: Array) -> LinAlgError:
+    """Return the error of a function, from what tells why its matrices have no factors."""
+    where, number = first_bad(info)
+    if "cholesky" in name:
+        return LinAlgError(algebra.not_positive_definite(name, where, number))
+    if "solve" in name:
+        return LinAlgError(algebra.solver_failed(name, where))
+    return LinAlgError(algebra.singular(name, where, number))
+
+
+def show_check(name: str, A: Operand, info: Operand | None = None) -> None:
+    """Show a dispatch mode that the matrices were checked, as PyTorch does after factorizing."""
+    if MODES.dispatch is not None:
+        stack = shape_of(A)[:-2]
+        seen = fresh(np.zeros(stack, np.int32)) if info is None else info
+        MODES.dispatch.make(
+            "_linalg_check_errors", (seen, name), {"is_matrix": not stack}, lambda: None
+        )

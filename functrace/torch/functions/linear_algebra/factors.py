@@ -22,6 +22,7 @@ from functrace.ops.matrices import adjoint as core_adjoint
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.triangular import solve_triangular as core_solve_triangular
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.errors import algebra
 from functrace.torch.errors.algebra import LinAlgError
@@ -38,6 +39,7 @@ from functrace.torch.functions.linear_algebra.checks import (
     check_matrix,
     check_square,
     first_bad,
+    show_check,
 )
 from functrace.torch.functions.linear_algebra.solving import in_stacks
 from functrace.torch.functions.named_results import named_result
@@ -80,10 +82,13 @@ def _factor(op: Op, name: str, A: Operand, upper: bool) -> Value:
     check_square(checked, A)
     check_floats(checked, A, "cholesky_cpu")
     try:
-        return apply(op, (A,), (bool(upper),))
+        found = apply(op, (A,), (bool(upper),))
     except np.linalg.LinAlgError:
         where, order = first_bad(bad_minors(_lower(A, upper)))
         raise LinAlgError(algebra.not_positive_definite(name, where, order)) from None
+    if op is CHOLESKY_EX:
+        show_check(name, A)
+    return found
 
 
 @ROWS.function("linalg", out=True, name="cholesky")
@@ -466,7 +471,9 @@ def lu_factor(A: Operand, *, pivot: bool = True) -> Any:
     Raises:
         RuntimeError: if a pivot is 0.
     """
-    return _LuFactor(*_factor_ex("torch.lu_factor", A, pivot, True)[:2])
+    LU, pivots, info = _factor_ex("torch.lu_factor", A, pivot, True)
+    show_check("torch.linalg.lu_factor", A, info)
+    return _LuFactor(LU, pivots)
 
 
 @ROWS.function(name="lu")
@@ -624,8 +631,14 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     if dtype_of(A).kind not in "fcV":
         check_floats(name, A)
     check_kind(A, "ldl_factor_kernel_cpu")
-    held = array_of(A)
-    factors, pivots, info = _factored_symmetric(held, hermitian)
+    if MODES.dispatch is not None:
+        options = {"hermitian": hermitian, "check_errors": check_errors}
+        given = {key: True for key, value in options.items() if value}
+        made = MODES.dispatch.make(
+            "linalg_ldl_factor_ex", (A,), given, lambda: ldl_factor_ex(A, **options)
+        )
+        return _LdlFactorEx(*made)
+    factors, pivots, info = _factored_symmetric(array_of(A), hermitian)
     if check_errors and info.any():
         where, place = first_bad(info)
         raise LinAlgError(algebra.ldl_singular(where, place))
@@ -637,7 +650,12 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> Any:
     """Return the factors of symmetric matrices in LAPACK's form, and its pivots; see
     `ldl_factor_ex`.
     """
-    return _LdlFactor(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
+    LD, pivots, info = ldl_factor_ex(A, hermitian=hermitian, check_errors=MODES.dispatch is None)
+    show_check("torch.linalg.ldl_factor", A, info)
+    if array_of(info).any():
+        where, place = first_bad(array_of(info))
+        raise LinAlgError(algebra.ldl_singular(where, place))
+    return _LdlFactor(LD, pivots)
 
 
 @ROWS.function("linalg", out=True)
@@ -653,6 +671,11 @@ def ldl_solve(LD: Operand, pivots: Operand, B: Operand, *, hermitian: bool = Fal
     b = check_matrix("torch.linalg.ldl_solve", B, "B")
     if a[-1] != b[-2]:
         raise RuntimeError(algebra.system_shapes("torch.linalg.ldl_solve", a, b, left=True))
+    if MODES.dispatch is not None:
+        given = {"hermitian": True} if hermitian else {}
+        return MODES.dispatch.make(
+            "linalg_ldl_solve", (LD, pivots, B), given, lambda: ldl_solve(LD, pivots, B, **given)
+        )
     kind = dtype_of(LD)
     solve_factored = _lapack("hetrs" if hermitian and kind.kind == "c" else "sytrs", kind)
     factors, order, right = (array_of(x) for x in (LD, pivots, B))

@@ -6,11 +6,11 @@ Layer: 9.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from functrace.ops import elementwise as ew
 from functrace.ops import linalg as core
 from functrace.ops.contraction import swap_last
 from functrace.ops.shaping import broadcast_to
@@ -33,6 +33,7 @@ from functrace.torch.functions.linear_algebra.checks import (
     check_matrix,
     check_square,
     first_bad,
+    show_check,
     zero_pivots,
 )
 from functrace.torch.functions.named_results import named_result
@@ -73,9 +74,11 @@ def inverse_of(name: str, A: Operand) -> Value:
     check_square("linalg.inv", A)
     check_floats("linalg.inv", A)
     try:
-        return apply(INV, (A,))
+        found = apply(INV, (A,))
     except np.linalg.LinAlgError:
         raise LinAlgError(_singular(name, A)) from None
+    show_check(name, A)
+    return found
 
 
 def _singular(name: str, A: Operand) -> str:
@@ -166,12 +169,12 @@ def solution_of(name: str, A: Operand, B: Operand, left: bool) -> Value:
     """Return the solution of systems; ``name`` is the function in messages."""
     is_vector = _check_solve("linalg.solve", A, B, left)
     try:
-        return apply(SOLVE, (A, B), (left, is_vector))
+        found = apply(SOLVE, (A, B), (left, is_vector))
     except np.linalg.LinAlgError:
         where, _ = first_bad(zero_pivots(array_of(A)))
-        raise LinAlgError(
-            f"{name}: {where}The solver failed because the input matrix is singular."
-        ) from None
+        raise LinAlgError(algebra.solver_failed(name, where)) from None
+    show_check(name, A)
+    return found
 
 
 @ROWS.function("linalg", out=True)
@@ -280,8 +283,20 @@ def solve_triangular(
     return apply(SOLVE_TRIANGULAR, (A, B), (bool(upper), bool(left), bool(unitriangular)))
 
 
-OLDER_TRIANGULAR = replace(
-    SOLVE_TRIANGULAR, node="TriangularSolveBackward0", called="linalg_solve_triangular"
+def _solved_older(b: Array, a: Array, upper: bool, transpose: bool, unit: bool) -> Any:
+    a, b = in_stacks(a, b)
+    turned = swap_last(a) if transpose else a
+    return _solved_triangular(turned, b, upper != transpose, True, unit), ew.positive(a)
+
+
+OLDER_TRIANGULAR = Op(
+    "TriangularSolveBackward0",
+    _solved_older,
+    (("A", 1), ("self", 0), ("solution", -1)),
+    keeps=("A", "self", "solution"),
+    details=lambda specs, params: dict(
+        zip(("upper", "transpose", "unitriangular"), params, strict=True)
+    ),
 )
 _TriangularSolve = named_result("triangular_solve", "solution cloned_coefficient")
 
@@ -302,11 +317,8 @@ def triangular_solve(
     b = check_matrix("triangular_solve", input, "b")
     if a[-1] != b[-2]:
         raise RuntimeError(algebra.incompatible("triangular_solve", a, b))
-    turned: Any = shaping.transpose(A, -2, -1) if transpose else A
-    found = apply(
-        OLDER_TRIANGULAR, (turned, input), (bool(upper) != bool(transpose), True, unitriangular)
-    )
-    return _TriangularSolve(found, f.clone(A))
+    params = (bool(upper), bool(transpose), bool(unitriangular))
+    return _TriangularSolve(*apply(OLDER_TRIANGULAR, (input, A), params))
 
 
 # -- determinants ----------------------------------------------------------------------------------
