@@ -98,6 +98,39 @@ class _WeakTensorRef:
         return self._reference() is None
 
 
+@final
+class _CachedTensors:
+    """The tensors whose memory graph captures keep: none here, but they can be listed."""
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.references: dict[int, weakref.ref[Tensor]] = {}
+
+
+_CACHED = _CachedTensors()
+
+
+def _set_cached_tensors_enabled(enabled: bool) -> None:
+    """Enable or disable the list of cached tensors."""
+    _CACHED.enabled = enabled
+
+
+def _add_cached_tensor(tensor: Tensor) -> None:
+    """Add a tensor to the list, while it is enabled."""
+    key = id(tensor)
+    _CACHED.references[key] = weakref.ref(tensor, lambda _: _CACHED.references.pop(key, None))
+
+
+def _remove_cached_tensor(tensor: Tensor) -> None:
+    """Remove a tensor from the list."""
+    _CACHED.references.pop(id(tensor), None)
+
+
+def _is_cached_tensor(tensor: Tensor) -> bool:
+    """Return True if a tensor is in the list, and the list is enabled."""
+    return _CACHED.enabled and id(tensor) in _CACHED.references
+
+
 def _get_all_dtypes() -> list[dtype]:
     """Return all dtypes."""
     return list(DTYPES.values())

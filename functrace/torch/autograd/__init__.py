@@ -9,7 +9,11 @@ import typing as _typing
 from functrace.lazy import lazy_attributes as _lazy_attributes
 from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
 from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from functrace.torch.autograd.engine import backward, grad
+from functrace.torch.autograd.engine import (
+    _calculate_shape,  # noqa: F401
+    backward,
+    grad,
+)
 from functrace.torch.autograd.function import Function, NestedIOFunction
 from functrace.torch.autograd.grad_mode import (
     _force_original_view_tracking,  # noqa: F401 (what PyTorch's own code and tests reach for)
@@ -61,5 +65,10 @@ else:
     __getattr__, __dir__ = _lazy_attributes(
         __name__,
         __all__,
-        {"functional": "", "profiler": "", "_profiler_enabled": f"{__name__}.profiler"},
+        {
+            "functional": "",
+            "profiler": "",
+            "_profiler_enabled": f"{__name__}.profiler",
+            "torch": "functrace",
+        },
     )

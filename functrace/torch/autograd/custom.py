@@ -23,7 +23,14 @@ from functrace.ir.aval import ShapeDtype
 from functrace.torch import errors
 from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
+from functrace.torch.autograd.graph import (
+    AccumulateGrad,
+    GraphNode,
+    edge,
+    fitted,
+    number,
+    zeros_of,
+)
 from functrace.torch.autograd.saved import SavedTensor, packed
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.errors.warnings import warn
@@ -423,6 +430,9 @@ class FunctionBase(GraphNode):
         ]
         for k, (gradient, aval) in enumerate(zip(checked, wanted, strict=True)):
             if gradient is not None and needs[k]:
+                node = self._edges[k][0] if self._edges else None
+                if type(node) is AccumulateGrad and node.variable._grad_dtype is not ...:
+                    aval = ShapeDtype(aval.shape, gradient._array.dtype)  # the leaf's, or any
                 checked[k] = fitted(gradient, aval, self.name(), k)
         return checked
 
@@ -467,9 +477,11 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
     if DUALS.level is not None:
         DUALS.level.push_function(ctx, args, several, outputs)
     ctx.saved_for_forward = None
-    if ctx.requires_grad:
-        ctx._keep()
-    ctx._forget()
+    try:
+        if ctx.requires_grad:
+            ctx._keep()
+    finally:  # a pack hook may raise
+        ctx._forget()
     return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 

@@ -34,6 +34,9 @@ class DelayedError:
         RuntimeError: this was computed elsewhere
     """
 
+    is_node_class = True
+    """True if the class counts as a subclass of ``Node``."""
+
     def __init__(self, *arguments: Any) -> None:
         if len(arguments) != 2:
             raise RuntimeError(f"Requires two arguments, got {len(arguments)}")

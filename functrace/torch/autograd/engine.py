@@ -28,7 +28,15 @@ from functrace.torch import errors
 from functrace.torch.autograd.accumulation import ALONE, added, retain
 from functrace.torch.autograd.anomaly_mode import ANOMALY, refuse_nan, report
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge, fitted
+from functrace.torch.autograd.graph import (
+    AccumulateGrad,
+    GradientEdge,
+    GraphNode,
+    check_replaced,
+    edge,
+    fitted,
+    replaced_all,
+)
 from functrace.torch.autograd.running import RUNNING
 from functrace.torch.errors.warnings import warn, warn_once
 from functrace.torch.func.mapping import vmap
@@ -175,6 +183,7 @@ class BackwardPass:
                         stack.append(target)
                     else:
                         found.append(node)
+        self.wanted = {node: numbers for node, numbers in self.wanted.items() if node in senders}
         needed = self.needed = {node for node in self.wanted if self.accumulates}
         # Sequence numbers do not suffice: the node of a view may be rebuilt, after a consumer of
         # the view got its number.
@@ -201,6 +210,8 @@ class BackwardPass:
         count = len(node.output_avals())
         if len(given) < count:
             given = given + [None] * (count - len(given))
+        if type(node) is AccumulateGrad and node.variable._grad_dtype not in (..., None):
+            given = [g if g is None else g.to(node.variable._grad_dtype) for g in given]
         runs = self.needed is None or node in self.needed
         if not runs:
             given = call_tensor_hooks(node, given)
@@ -314,37 +325,6 @@ def hook_result(hook: Callable[..., Any], gradient: Tensor | None) -> Tensor | N
     return replaced
 
 
-def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) -> None:
-    """Check that a hook returned a tensor of the shape and dtype of the gradient that it got."""
-    if after is None:
-        return
-    if before is None:
-        raise RuntimeError(errors.HOOK_REPLACES_NONE)
-    if not isinstance(after, Tensor):
-        raise TypeError(errors.hook_type(errors.kind_of(after)))
-    name = getattr(hook, "__name__", type(hook).__name__)
-    if after._array.dtype != before._array.dtype:
-        raise RuntimeError(errors.hook_dtype(name, before.dtype.printed, after.dtype.printed))
-    if after._array.shape != before._array.shape:
-        raise RuntimeError(errors.hook_size(name))
-
-
-def replaced_all(
-    hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any
-) -> Sequence[Tensor | None]:
-    """Return the gradients after a node's hook."""
-    if after is None:
-        return before
-    if not isinstance(after, tuple):
-        raise TypeError(errors.hook_tuple(errors.kind_of(after)))
-    if len(after) != len(before):
-        name = getattr(hook, "__name__", type(hook).__name__)
-        raise RuntimeError(errors.hook_count(name, len(after), len(before)))
-    for a, b in zip(before, after, strict=True):
-        check_replaced(hook, a, b)
-    return after
-
-
 def execute(task: BackwardPass, grads: Sequence[Tensor | None]) -> None:
     """Run a task in its grad mode; deep nesting continues in a fresh thread."""
     depth = RUNNING.depth + 1
@@ -357,6 +337,7 @@ def execute(task: BackwardPass, grads: Sequence[Tensor | None]) -> None:
 def run_here(task: BackwardPass, grads: Sequence[Tensor | None], depth: int) -> None:
     """Run a task in this thread."""
     before, mode, since = (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since
+    pairs = MODES.pairs
     RUNNING.depth, RUNNING.task, MODES.recording = (
         depth,
         task,
@@ -371,6 +352,7 @@ def run_here(task: BackwardPass, grads: Sequence[Tensor | None], depth: int) -> 
                 task.call_back()
     finally:
         (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since = before, mode, since
+        MODES.pairs = pairs
 
 
 def continue_in_thread(task: BackwardPass, grads: Sequence[Tensor | None], depth: int) -> None:
@@ -659,6 +641,17 @@ def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
     if not given:
         raise RuntimeError(errors.empty_inputs(function))
     return given
+
+
+def _calculate_shape(
+    output: Tensor | GradientEdge, grad: Tensor, is_grads_batched: bool
+) -> tuple[Size, Size]:
+    """Return the shapes of a root and of its gradient, without the axis of a batch of gradients."""
+    if isinstance(output, GradientEdge):
+        wanted = Size(output.node.output_avals()[output.output_nr].shape)
+    else:
+        wanted = output.shape
+    return wanted, grad.shape[1:] if is_grads_batched else grad.shape
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:

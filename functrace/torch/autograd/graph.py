@@ -250,10 +250,14 @@ class _NodeType(type):
     """Makes every `GraphNode` an instance of `Node`, which is not among its bases."""
 
     def __instancecheck__(cls, instance: object) -> bool:
+        if getattr(type(instance), "is_node_class", False):
+            return True
         return isinstance(instance, GraphNode) and instance.is_node
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return subclass is cls or (issubclass(subclass, GraphNode) and subclass.is_node)
+        if subclass is cls or getattr(subclass, "is_node_class", False):
+            return True
+        return issubclass(subclass, GraphNode) and subclass.is_node
 
 
 class Node(metaclass=_NodeType):
@@ -306,7 +310,7 @@ class OpNode(NativeNode):
         saved = self._saved
         if saved is None:
             raise RuntimeError(errors.BACKWARD_TWICE)
-        hooked = False
+        hooked, bare = False, self._bare
         pull_fast = plan.pull_fast
         if (
             pull_fast is not None
@@ -342,7 +346,7 @@ class OpNode(NativeNode):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)
             results = plan.case.op.pull_tensors(plan, values, given)
-            return self._fitted(results) if hooked else results
+            return self._unpacked(results, bare) if hooked else results
         for s, u in zip(saved, unpacks, strict=True):
             if u:
                 hooked = hooked or s._unpack_hook is not None
@@ -351,8 +355,9 @@ class OpNode(NativeNode):
                 values.append(s)
         if (hooked or RESIZED) and not plan.fits(values):
             tensors = [wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)]
-            return self._fitted(plan.case.op.pull_tensors(plan, tensors, given))
-        return plan.pull(values, given)
+            return self._unpacked(plan.case.op.pull_tensors(plan, tensors, given), bare)
+        results = plan.pull(values, given)
+        return self._unpacked(results, bare) if hooked else results
 
     def _called(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the node on gradients passed by a call; equation by equation if their shapes or
@@ -380,6 +385,15 @@ class OpNode(NativeNode):
             if unpacks:
                 s.unpack(self)
         return [None] * len(self._edges)
+
+    def _unpacked(self, results: Sequence[Tensor | None], bare: bool) -> Sequence[Tensor | None]:
+        """Return gradients computed from what a user's hook has unpacked: fitted, and given to the
+        hooks that it registered on this node.
+        """
+        results = self._fitted(results)
+        if bare and not self._bare:
+            return with_late_hooks(self, results)
+        return results
 
     def _fitted(self, results: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Fit gradients to the expected shapes and dtypes: tensors that a user's hook unpacked may
@@ -499,6 +513,46 @@ def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
     ):
         raise RuntimeError(errors.GRADIENT_KIND)
     return gradient.to(aval.dtype)
+
+
+def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) -> None:
+    """Check that a hook returned a tensor of the shape and dtype of the gradient that it got."""
+    if after is None:
+        return
+    if before is None:
+        raise RuntimeError(errors.HOOK_REPLACES_NONE)
+    if not isinstance(after, Tensor):
+        raise TypeError(errors.hook_type(errors.kind_of(after)))
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if after._array.dtype != before._array.dtype:
+        raise RuntimeError(errors.hook_dtype(name, before.dtype.printed, after.dtype.printed))
+    if after._array.shape != before._array.shape:
+        raise RuntimeError(errors.hook_size(name))
+
+
+def replaced_all(
+    hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any
+) -> Sequence[Tensor | None]:
+    """Return the gradients after a node's hook."""
+    if after is None:
+        return before
+    if not isinstance(after, tuple):
+        raise TypeError(errors.hook_tuple(errors.kind_of(after)))
+    if len(after) != len(before):
+        name = getattr(hook, "__name__", type(hook).__name__)
+        raise RuntimeError(errors.hook_count(name, len(after), len(before)))
+    for a, b in zip(before, after, strict=True):
+        check_replaced(hook, a, b)
+    return after
+
+
+def with_late_hooks(node: GraphNode, results: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """Return the gradients after hooks that were registered on a node while it ran: an unpack
+    hook can do that. The engine had seen no hook, so they get no incoming gradients.
+    """
+    for hook in list((node._posthooks or {}).values()):
+        results = replaced_all(hook, results, hook(tuple(results), ()))
+    return results
 
 
 def zeros_of(aval: ShapeDtype) -> Tensor:

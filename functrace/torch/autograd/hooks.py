@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
 from functrace.torch import errors
@@ -54,12 +53,7 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         push_hooks(self.pack_hook, self.unpack_hook)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_args: object) -> None:
         pop_hooks()
 
 

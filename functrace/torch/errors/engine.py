@@ -179,6 +179,32 @@ def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
     )
 
 
+def grad_dtype_of_no_leaf(use: str) -> str:
+    """Return the message for ``grad_dtype`` of a computed tensor; ``use`` is accessed or set."""
+    return f"grad_dtype can only be {use} on leaf tensors."
+
+
+def grad_dtype_type(kind: str) -> str:
+    """Return the message for a ``grad_dtype`` that is no dtype."""
+    return f"grad_dtype must be a torch.dtype or None, but got {kind}"
+
+
+def grad_dtype_of_gradient(wanted: dtype, given: dtype) -> str:
+    """Return the message for a ``grad_dtype`` that differs from that of ``.grad``."""
+    return (
+        f"Cannot set grad_dtype to '{wanted.printed}' because there is already a gradient with "
+        f"dtype 'c10::{given.printed}'. Please clear the gradient (.grad = None) before changing "
+        "grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype."
+    )
+
+
+REQUIRES_GRAD_TYPE = "requires_grad must be a bool"
+DELETED_DATA = "Deleting tensor data is not allowed. Delete tensor instead!"
+DELETED_GRAD_FN = "Deletion of _grad_fn not allowed. Detach tensor instead!"
+ASSIGNED_GRAD_FN = "_grad_fn can be only set to None"
+DELETED_HOOKS = "Deletion of _backwards_hooks not allowed!"
+
+
 def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
     """Return the message for assigning a gradient of another shape."""
     return (

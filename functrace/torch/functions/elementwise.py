@@ -597,7 +597,7 @@ def is_conj(input: Tensor) -> bool:
 
 
 CLONE = Op("CloneBackward0", ew.positive, promote=broadcasting)
-_COPY = Op("CopyBackwards", ew.positive)
+_COPY = Op("CopyBackwards", ew.positive, edges=(None, 0))
 CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient, promote=broadcasting)
 
 

@@ -84,7 +84,7 @@ def _own(tensor: Tensor) -> list[tuple[str, Any]]:
 
 _STATE = {
     "_array", "_counter", "_requires", "_node", "_output_nr", "_view", "_grad", "_accumulator", "_hooks", "_post_hooks",
-    "_retains", "_traced_hooks", "_moves", "_home", "_laid", "_dual", "_inside", "_mask", "_kept",
+    "_retains", "_traced_hooks", "_moves", "_home", "_laid", "_grad_dtype", "_dual", "_inside", "_mask", "_kept",
 }  # fmt: skip
 
 

@@ -149,6 +149,8 @@ class Tensor(Methods):
     """
     _home: Array | None = None
     """For an alias of a view: the array whose memory is the storage, if that is not its own."""
+    _grad_dtype: Any = ...
+    """The dtype of a leaf's gradients, None for any; `...` for the leaf's own."""
     _laid: tuple[Any, Any] | None = None
     """For a copy or an alias of a tensor without elements: its shape and strides, which NumPy does
     not keep.
@@ -246,8 +248,12 @@ class Tensor(Methods):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise RuntimeError("requires_grad must be a bool")
+            raise RuntimeError(errors.REQUIRES_GRAD_TYPE)
         self.requires_grad_(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError(errors.REQUIRES_GRAD_TYPE)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set whether this leaf requires gradients.
@@ -300,6 +306,28 @@ class Tensor(Methods):
         self._grad = None
 
     @property
+    def grad_dtype(self) -> dtype | None:
+        """The dtype of the gradient of a leaf: by default its own; None allows any.
+
+        Raises:
+            RuntimeError: for a tensor that is no leaf; when set, also if ``.grad`` has another
+                dtype, or the value is no dtype.
+        """
+        if self._node is not None:
+            raise RuntimeError(errors.grad_dtype_of_no_leaf("accessed"))
+        return self.dtype if self._grad_dtype is ... else self._grad_dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: dtype | None) -> None:
+        if not isinstance(value, dtype | None):
+            raise RuntimeError(errors.grad_dtype_type(type(value).__name__))
+        if self._node is not None:
+            raise RuntimeError(errors.grad_dtype_of_no_leaf("set"))
+        if value is not None and self._grad is not None and self._grad.dtype is not value:
+            raise RuntimeError(errors.grad_dtype_of_gradient(value, self._grad.dtype))
+        self._grad_dtype = value
+
+    @property
     def volatile(self) -> bool:
         """Always False: replaced by ``no_grad``."""
         warnings.warn(errors.VOLATILE, UserWarning, stacklevel=2)
@@ -323,6 +351,25 @@ class Tensor(Methods):
     @_backward_hooks.setter
     def _backward_hooks(self, hooks: Any) -> None:
         self._hooks = hooks
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError(errors.DELETED_HOOKS)
+
+    @property
+    def _grad_fn(self) -> GraphNode | None:
+        """``grad_fn``; setting it to None detaches the tensor in place."""
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: None) -> None:
+        if value is not None:
+            raise RuntimeError(errors.ASSIGNED_GRAD_FN)
+        self.detach_()
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError(errors.DELETED_GRAD_FN)
 
     @property
     def _post_accumulate_grad_hooks(self) -> Any:
@@ -573,6 +620,10 @@ class Tensor(Methods):
         )
         self._home = home_of(value)
 
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError(errors.DELETED_DATA)
+
     def _note_resized(self) -> None:
         """Make passes check the gradients of this tensor: a graph may have it in its present
         shape.
@@ -811,8 +862,9 @@ def check_gradient(tensor: Tensor, gradient: Any) -> None:
         )
     if gradient is tensor:
         raise RuntimeError("can't assign Variable as its own grad")
-    if gradient._array.dtype != tensor._array.dtype:
-        raise RuntimeError(errors.assigned_gradient_dtype(gradient.dtype, tensor.dtype))
+    wanted = tensor.dtype if tensor._grad_dtype is ... else tensor._grad_dtype
+    if wanted is not None and gradient.dtype is not wanted:
+        raise RuntimeError(errors.assigned_gradient_dtype(gradient.dtype, wanted))
     if gradient._array.shape != tensor._array.shape:
         raise RuntimeError(
             errors.assigned_gradient_shape(gradient._array.shape, tensor._array.shape)
