@@ -148,6 +148,9 @@ class Value:
     def __lt__(self, other: int | Value) -> Value:
         return self._make("less", BOOL, other)
 
+    def __gt__(self, other: int | Value) -> Value:
+        return self._make("greater", BOOL, other)
+
     def equals(self, other: float | Value) -> Value:
         """Return ``self == other``, false for NaN, without a flag."""
         return self._make("equal", BOOL, other)
@@ -225,19 +228,45 @@ def _is_small(x: Value, limit: float) -> Value:
     return x.magnitude() < x.form.bits_of(limit)
 
 
+def _at_most(x: Value, high: float) -> Value:
+    """Return the smaller one of two numbers that are not negative; NaN counts as large."""
+    bits, limit = x.bits(), x.form.bits_of(high)
+    return where(bits < limit, bits, limit).as_float()
+
+
 def _clamped(x: Value, low: float, high: float) -> Value:
     """Return x, or the limit that it exceeds; NaN becomes a limit. The limits have two signs."""
-    bits, form = x.bits(), x.form
-    bits = where(bits < form.bits_of(high), bits, form.bits_of(high)).unsigned()
+    form = x.form
+    bits = _at_most(x, high).unsigned()
     bottom = form.bits_of(low) % (1 << (8 * form.dtype.itemsize))
     return where(bits < bottom, bits, bottom).as_float()
 
 
+class Pair(NamedTuple):
+    """The sum of two numbers."""
+
+    high: Value
+    low: Value
+
+    def total(self) -> Value:
+        """Return the sum, rounded."""
+        return self.high + self.low
+
+
+def _normalized(high: Value, low: Value) -> Pair:
+    """Return the rounded sum of two numbers, the first one larger, and its error."""
+    total = high + low
+    return Pair(total, high - total + low)
+
+
 # -- exponentials --
 
-LN2: Final = (0.6931471805599453, 2.3190468138462996e-17)
-LN2_SINGLE: Final = (0.69314718, -1.9046543e-09)
-LOG2_E: Final = 1.4426950408889634
+LN2: Final = {
+    DOUBLE: (0.6931471805599453, 2.3190468138462996e-17),
+    SINGLE: (0.6931471824645996, -1.9046542121259336e-09),
+}
+LOG2_E: Final = (1.4426950408889634, 2.0355273740931033e-17)
+LOG2_E_SINGLE: Final = (1.4426950216293335, 1.925963033500011e-08)
 
 _EXPM1: Final = {  # (exp(r) - 1 - r) / r**2, abs(r) <= log(2) / 2: 2**-63, 2**-28
     DOUBLE: (
@@ -247,46 +276,168 @@ _EXPM1: Final = {  # (exp(r) - 1 - r) / r**2, abs(r) <= log(2) / 2: 2**-63, 2**-
         2.0961154502741307e-09,
     ),
     SINGLE: (
-        0.4999999403953552, 0.16666515171527863, 0.04166807979345322, 0.008369368501007557,
-        0.0013841819018125534,
+        0.4999999403953552, 0.1666651964187622, 0.04166841506958008, 0.008368763141334057,
+        0.0013812832767143846,
     ),
+}  # fmt: skip
+_SINH: Final = {  # (sinh(r) / r - 1) / r**2 in powers of r**2: 2**-65, 2**-34
+    DOUBLE: (
+        0.16666666666666666, 0.008333333333334424, 0.00019841269837090922,
+        2.7557326214026356e-06, 2.5046791032651177e-08, 1.757519744245723e-10,
+    ),
+    SINGLE: (0.1666666716337204, 0.00833317544311285, 0.00019974067981820554),
+}  # fmt: skip
+_COSH: Final = {  # (cosh(r) - 1) / r**2: 2**-70, 2**-33
+    DOUBLE: (
+        0.5, 0.041666666666666685, 0.0013888888888873283, 2.4801587349202154e-05,
+        2.755725181959355e-07, 2.092176996737826e-09,
+    ),
+    SINGLE: (0.5, 0.041666459292173386, 0.0013935437891632318),
 }  # fmt: skip
 
 
-def _split_exponent(x: Value, extra: int) -> tuple[Value, Value]:
-    """Return r and bits t with ``x = k log(2) + r``; the last bits of t are those of k + extra."""
+class Reduced(NamedTuple):
+    """An exponent in parts: ``x = k log(2) + r + low``, and the last bits of `shifted` are those of
+    k plus a constant.
+    """
+
+    r: Value
+    low: Value
+    shifted: Value
+
+    def scale(self) -> Value:
+        """Return ``2**k``, if the constant is the bias of the exponent."""
+        return (self.shifted << self.r.form.digits).as_float()
+
+
+def _reduced(x: Value, constant: int) -> Reduced:
     form = x.form
-    magic = form.magic + extra
-    high, low = LN2 if form is DOUBLE else LN2_SINGLE
-    t = fma(x, LOG2_E, magic)
-    n = t - magic
-    return fma(n, -low, fma(n, -high, x)), t.bits()
+    magic = form.magic + constant
+    high, low = LN2[form]
+    shifted = fma(x, LOG2_E[0], magic)
+    n = shifted - magic
+    first = fma(n, -high, x)  # exact
+    r = fma(n, -low, first)
+    return Reduced(r, fma(n, -low, first - r), shifted.bits())
 
 
-def _expm1_of_rest(r: Value) -> Value:
-    return fma(polynomial(r, _EXPM1[r.form]), r * r, r)
+def _tail(r: Value, low: Value) -> Value:
+    """Return ``exp(r + low) - 1 - r``."""
+    return fma(polynomial(r, _EXPM1[r.form]), r * r, low)
+
+
+def _tail_of_pair(r: Value, low: Value) -> Value:
+    """Return ``exp(r + low) - 1 - r``, for a low part that may be as large as 2**-43."""
+    tail = polynomial(r, _EXPM1[r.form]) * (r * r)
+    return fma(low, 1.0 + r + tail, tail)
+
+
+def _exp_of_pair(x: Value, low: Value) -> Value:
+    """Return ``exp(x + low)``, for x between the limits of `_exp`."""
+    r, rest_low, shifted = _reduced(x, 2 * x.form.bias)
+    tail = _tail_of_pair(r, rest_low + low)
+    scale, rest = _halves(x, LOG2_E[0], shifted)
+    near = 1.0 + r
+    return (near + (1.0 - near + r + tail)) * scale * rest
+
+
+def _halves(x: Value, factor: float, shifted: Value) -> tuple[Value, Value]:
+    """Return two powers of two with the product ``2**k``: each is a normal number.
+
+    Args:
+        x: a number with ``k = rint(factor * x)``.
+        factor: the factor.
+        shifted: bits of k + 2 bias.
+    """
+    form = x.form
+    half = fma(x, factor / 2, form.magic + form.bias).bits()
+    return (half << form.digits).as_float(), ((shifted - half) << form.digits).as_float()
+
+
+def _is_nan_or(x: Value, special: float) -> Value:
+    return x.is_nan() | x.equals(special)
 
 
 def _exp(x: Value) -> Value:
     form = x.form
     c = _clamped(x, *((-746.0, 709.9) if form is DOUBLE else (-104.5, 89.0)))
-    r, t = _split_exponent(c, 2 * form.bias)
-    half = fma(c, LOG2_E / 2, form.magic + form.bias).bits()
-    scale = (half << form.digits).as_float()
-    rest = ((t - half) << form.digits).as_float()
-    scale = where(x.is_nan() | x.equals(np.inf), x, scale)
-    return fma(_expm1_of_rest(r), scale, scale) * rest
+    r, low, shifted = _reduced(c, 2 * form.bias)
+    scale, rest = _halves(c, LOG2_E[0], shifted)
+    scale = where(_is_nan_or(x, np.inf), x, scale)
+    return fma(r + _tail(r, low), scale, scale) * rest
+
+
+def _exp2(x: Value) -> Value:
+    form = x.form
+    high, low = LN2[form]
+    c = _clamped(x, *((-1080.0, 1024.2) if form is DOUBLE else (-152.0, 128.2)))
+    magic = form.magic + 2 * form.bias
+    shifted = c + magic
+    fraction = c - (shifted - magic)
+    r = fraction * high
+    scale, rest = _halves(c, 1.0, shifted.bits())
+    scale = where(_is_nan_or(x, np.inf), x, scale)
+    tail = _tail(r, fma(fraction, low, fma(fraction, high, -r)))
+    return fma(r + tail, scale, scale) * rest
+
+
+def _expm1(x: Value) -> Value:
+    form = x.form
+    is_kept = _is_nan_or(x, np.inf) | _is_small(x, 0.5 ** (form.digits + 2))
+    c = _clamped(x, *((-40.0, 709.9) if form is DOUBLE else (-20.0, 89.0)))
+    c = where(is_kept, x.const(0.0), c)
+    r, low, shifted = _reduced(c, form.bias - 1)
+    scale = (shifted << form.digits).as_float()  # half of 2**k
+    high = scale - 0.5
+    y = fma(r, scale, high)
+    rest = fma(r, scale, high - y) + ((scale - high) - 0.5)
+    y = y + fma(_tail(r, low), scale, rest)
+    return where(is_kept, x, y * 2.0)
+
+
+def _hyperbolic(x: Value, is_kept: Value) -> tuple[Value, Value, Value, Value, Value]:
+    """Return r, the rest of its hyperbolic sine and cosine without r and 1, and two factors: halves
+    of the hyperbolic cosine and sine of ``k log(2)``.
+
+    Args:
+        x: the operand.
+        is_kept: where the result does not matter.
+    """
+    form = x.form
+    c = where(is_kept, x.const(0.0), _at_most(abs(x), 710.5 if form is DOUBLE else 89.43))
+    r, low, shifted = _reduced(c, form.bias - 2)
+    up = shifted << form.digits
+    down = form.bits_of(2.0**form.bias) - up - (4 << form.digits)
+    up, down = up.as_float(), where(down > 0, down, 0).as_float()
+    z = r * r
+    sine = fma(r * z, polynomial(z, _SINH[form]), low)
+    cosine = z * polynomial(z, _COSH[form])
+    return r, sine, cosine, up + down, up - down
+
+
+def _sinh(x: Value) -> Value:
+    limit = 0.5 ** (x.form.digits // 2 + 2)
+    is_kept = _is_nan_or(abs(x), np.inf) | _is_small(x, limit)
+    r, sine, cosine, c, s = _hyperbolic(x, is_kept)
+    y = fma(c, r, s)
+    y = y + fma(c, sine, fma(s, cosine, fma(c, r, s - y)))
+    return where(is_kept, x, (y * 2.0).copysign(x))
+
+
+def _cosh(x: Value) -> Value:
+    is_kept = _is_nan_or(abs(x), np.inf)
+    r, sine, cosine, c, s = _hyperbolic(x, is_kept)
+    return where(is_kept, abs(x), (c + fma(c, cosine, s * (r + sine))) * 2.0)
 
 
 def _tanh(x: Value) -> Value:
     form = x.form
-    a = _clamped(abs(x), -1.0, 20.0 if form is DOUBLE else 10.0)
-    r, t = _split_exponent(a + a, form.bias)
-    scale = (t << form.digits).as_float()
+    a = _at_most(abs(x), 20.0 if form is DOUBLE else 10.0)
+    r, low, shifted = _reduced(a + a, form.bias)
+    scale = (shifted << form.digits).as_float()
     high = scale - 1.0
-    rest = _expm1_of_rest(r) * scale
-    top = high + rest
-    top_low = where(scale.equals(1.0), top.const(0.0), rest - (top - high))
+    top = fma(r, scale, high)
+    top, top_low = _normalized(top, fma(_tail(r, low), scale, fma(r, scale, high - top)))
     bottom = top + 2.0
     bottom_low = top - (bottom - 2.0) + top_low
     inverse = 1.0 / bottom
@@ -296,7 +447,24 @@ def _tanh(x: Value) -> Value:
     return where(x.is_nan(), x, y)
 
 
+def _sigmoid(x: Value) -> Value:
+    form = x.form
+    c = -_at_most(abs(x), 746.0 if form is DOUBLE else 104.5)
+    decay = _exp_of_pair(c, c.const(0.0))
+    y = where(x.bits() < 0, decay, 1.0) / (decay + 1.0)
+    return where(x.is_nan(), x, y)
+
+
 # -- logarithms --
+
+LOG10_E: Final = {
+    DOUBLE: (0.4342944819032518, 1.098319650216765e-17),
+    SINGLE: (0.4342944920063019, -1.0103049952192578e-08),
+}
+LOG10_2: Final = {
+    DOUBLE: (0.3010299956639812, -2.8037281277851704e-18),
+    SINGLE: (0.3010300099849701, -1.432098883924482e-08),
+}
 
 _LOG: Final = {  # (2 atanh(s) / s - 2) / s**2 in powers of s**2, abs(s) <= 3 - 2 sqrt(2)
     DOUBLE: (
@@ -307,41 +475,172 @@ _LOG: Final = {  # (2 atanh(s) / s - 2) / s**2 in powers of s**2, abs(s) <= 3 - 
 }  # fmt: skip
 
 
-def _split_mantissa(x: Value) -> tuple[Value, Value]:
-    """Return k as a float and m with ``x = 2**k m`` and m between sqrt(1/2) and sqrt(2)."""
+def _scaled_exponent(x: Value) -> tuple[Value, Value]:
+    """Return bits of ``2**k``, without the bias, and k as a float: x is ``2**k`` times a number
+    between sqrt(1/2) and sqrt(2).
+    """
     form = x.form
-    j = x.bits()
-    above = j - form.bits_of(0.5**0.5)
-    m = (j - (above & (-1 << form.digits))).as_float()
+    above = x.bits() - form.bits_of(0.5**0.5)
     # The bits of 2**digits + k + bias; no conversion of int64, which AVX2 lacks.
     biased = (above + (form.bias << form.digits)).unsigned() >> form.digits
     k = (biased | form.bits_of(2.0**form.digits)).as_float() - (2.0**form.digits + form.bias)
-    return k, m
+    return above & (-1 << form.digits), k
 
 
-def _log(x: Value) -> Value:
+def _split(x: Value) -> tuple[Value, Value]:
+    """Return k and m with ``x = 2**k m`` and m between sqrt(1/2) and sqrt(2)."""
     form = x.form
-    high, low = LN2 if form is DOUBLE else LN2_SINGLE
     is_tiny = x.unsigned() < form.bits_of(form.smallest_normal)
     shift = form.digits + 2
-    k, m = _split_mantissa(x * where(is_tiny, x.const(2.0**shift), 1.0))
-    k = where(is_tiny, k - shift, k)
-    f = m - 1.0
-    is_valid = (x.bits() - 1).unsigned() < form.bits_of(np.inf) - 1
-    is_kept = x.is_nan() | x.equals(np.inf)
-    top = where(is_kept, x, where(x.equals(0.0), x.const(-1.0), 0.0))
+    x = x * where(is_tiny, x.const(2.0**shift), 1.0)
+    scaled, k = _scaled_exponent(x)
+    return where(is_tiny, k - shift, k), (x.bits() - scaled).as_float()
+
+
+class Logarithm(NamedTuple):
+    """The logarithm of ``1 + f`` in parts: ``f - half + rest``."""
+
+    f: Value
+    half: Value
+    rest: Value
+
+
+def _logarithm(f: Value, x: Value, is_valid: Value, pole: float) -> Logarithm:
+    """Return the parts of ``log(1 + f)``.
+
+    Args:
+        f: between sqrt(1/2) - 1 and sqrt(2) - 1.
+        x: the operand; where it is not valid, the logarithm is x for NaN and inf, -inf at the pole,
+            and NaN elsewhere, with flags.
+        is_valid: where x is in the domain.
+        pole: where the logarithm is -inf.
+    """
+    is_kept = _is_nan_or(x, np.inf)
+    top = where(is_kept, x, where(x.equals(pole), x.const(-1.0), 0.0))
     bottom = where(is_kept, x.const(1.0), 0.0)
     s = where(is_valid, f, top) / where(is_valid, f + 2.0, bottom)
     z = s * s
-    rest = z * polynomial(z, _LOG[form])
     half = 0.5 * f * f
-    return fma(k, high, f - (half - fma(s, half + rest, k * low)))
+    return Logarithm(f, half, s * fma(z, polynomial(z, _LOG[f.form]), half))
+
+
+def _is_positive(x: Value) -> Value:
+    """Return True for positive finite numbers."""
+    return (x.bits() - 1).unsigned() < x.form.bits_of(np.inf) - 1
+
+
+def _log_of(k: Value, parts: Logarithm) -> Value:
+    high, low = LN2[k.form]
+    f, half, rest = parts
+    return fma(k, high, f - (half - fma(k, low, rest)))
+
+
+def _log(x: Value) -> Value:
+    k, m = _split(x)
+    return _log_of(k, _logarithm(m - 1.0, x, _is_positive(x), 0.0))
+
+
+def _log_with_base(x: Value, of_e: tuple[float, float], of_2: tuple[float, float]) -> Value:
+    k, m = _split(x)
+    f, half, rest = _logarithm(m - 1.0, x, _is_positive(x), 0.0)
+    high = f - half
+    low = f - high - half + rest
+    product = high * of_e[0]
+    left = fma(high, of_e[0], -product) + fma(low, of_e[0], high * of_e[1])
+    whole = k * of_2[0]
+    if of_2[1]:
+        left = left + fma(k, of_2[1], fma(k, of_2[0], -whole))
+    y = whole + product
+    return y + (product - (y - whole) + left)
+
+
+def _log2(x: Value) -> Value:
+    of_e = LOG2_E if x.form is DOUBLE else LOG2_E_SINGLE
+    return _log_with_base(x, of_e, (1.0, 0.0))
+
+
+def _log10(x: Value) -> Value:
+    return _log_with_base(x, LOG10_E[x.form], LOG10_2[x.form])
+
+
+def _log1p_parts(x: Value) -> tuple[Value, Logarithm]:
+    """Return k and the parts of the logarithm of ``1 + x``."""
+    form = x.form
+    is_valid = _is_small(x, 1.0) | (x.unsigned() < form.bits_of(np.inf))
+    valid = where(is_valid, x, 0.0)
+    scaled, k = _scaled_exponent(valid + 1.0)
+    scale = (form.bits_of(4.0) - scaled).as_float()  # 4 / 2**k, a normal number
+    f, f_low = _normalized(fma(scale, 0.25, -1.0), valid * 0.25 * scale)  # (1 + x) / 2**k - 1
+    f, half, rest = _logarithm(f, x, is_valid, -1.0)
+    return k, Logarithm(f, half, rest + f_low)
+
+
+def _log1p(x: Value) -> Value:
+    y = _log_of(*_log1p_parts(x))
+    return where(_is_small(x, 0.5 ** (x.form.digits + 2)), x, y)
+
+
+def _arcsinh(x: Value) -> Value:
+    a = abs(x)
+    large = 2.0 ** (x.form.digits + 2)
+    is_large = a.form.bits_of(large) < a.magnitude()
+    c = where(is_large, a.const(1.0), a)
+    square = c * c
+    u = a + where(is_large, a.const(0.0), square / ((square + 1.0).sqrt() + 1.0))
+    k, parts = _log1p_parts(u)
+    y = _log_of(where(is_large, k + 1.0, k), parts)
+    return where(_is_small(x, 0.5 ** (x.form.digits // 2 + 3)), x, y.copysign(x))
+
+
+def _arccosh(x: Value) -> Value:
+    t = x - 1.0
+    large = 2.0 ** (x.form.digits + 2)
+    is_large = x.form.bits_of(large) < t.magnitude()
+    c = where(is_large, t.const(1.0), t)
+    root = where(t.bits() < 0, t, fma(c, c, c + c)).sqrt()  # invalid if x < 1
+    u = where(is_large, x, t + root)
+    k, parts = _log1p_parts(u)
+    return _log_of(where(is_large, k + 1.0, k), parts)
+
+
+def _arctanh(x: Value) -> Value:
+    a = abs(x)
+    k, parts = _log1p_parts(a / fma(a, -0.5, 0.5))
+    y = 0.5 * _log_of(k, parts)
+    c = _at_most(a, 0.5)
+    z = c * c
+    near = fma(c * z, 0.5 * polynomial(z, _LOG[x.form]), c)
+    return where(_is_small(x, 0.17), near, y).copysign(x)
+
+
+def _log_of_sum(x: Value, y: Value, exponential: Callable[[Value], Value], factor: float) -> Value:
+    is_same_inf = x.equals(y) & abs(x).equals(np.inf)
+    d = x - where(is_same_inf, y.const(0.0), y)
+    larger = where(d.bits() < 0, y, x)
+    u = exponential(-abs(d))
+    scaled, k = _scaled_exponent(u + 1.0)
+    scale = (x.form.bits_of(1.0) - scaled).as_float()
+    f = fma(u, scale, scale - 1.0)
+    s = f / (f + 2.0)
+    z = s * s
+    half = 0.5 * f * f
+    parts = Logarithm(f, half, s * fma(z, polynomial(z, _LOG[x.form]), half))
+    return fma(_log_of(k, parts), factor, larger)
+
+
+def _logaddexp(x: Value, y: Value) -> Value:
+    return _log_of_sum(x, y, _exp, 1.0)
+
+
+def _logaddexp2(x: Value, y: Value) -> Value:
+    return _log_of_sum(x, y, _exp2, LOG2_E[0])
 
 
 # -- trigonometric functions --
 
 TWO_OVER_PI: Final = 0.6366197723675814
 HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
+HALF_PI_SINGLE: Final = (1.5707963705062866, -4.371138828673793e-08)
 
 _SIN: Final = (  # (sin(r) / r - 1) / r**2 in powers of r**2, abs(r) <= pi / 4
     -0.16666666666666632, 0.008333333333322455, -0.00019841269829813416,
@@ -369,24 +668,32 @@ def _reduced_angle(x: Value) -> tuple[Value, Value, Value]:
     return r, low, t.bits()
 
 
+def _sine_and_cosine(x: Value, form: Format) -> tuple[Pair, Pair, Value]:
+    """Return the sine and cosine of the reduced angle, and its quarter turns q.
+
+    Args:
+        x: the angle in float64.
+        form: the format for which the results are accurate.
+    """
+    r, low, q = _reduced_angle(x)
+    z = r * r
+    if form is SINGLE:
+        sine = r * (z * polynomial(z, _SIN_SINGLE))
+        cosine = fma(z * z, polynomial(z, _COS_SINGLE), z * -0.5)
+        return Pair(r, sine), Pair(x.const(1.0), cosine), q
+    half = 0.5 * z
+    near_one = 1.0 - half
+    sine = fma(low, near_one, r * (z * polynomial(z, _SIN)))
+    fourth = fma(z * z, polynomial(z, _COS), -(r * low))
+    return Pair(r, sine), Pair(near_one, (1.0 - near_one - half) + fourth), q
+
+
 def _sine_or_cosine(x: Value, quarters: int) -> Value:
     """Return ``sin(x + quarters * pi/2)``."""
     form = x.form
-    x = x.converted(DOUBLE)
-    r, low, q = _reduced_angle(x)
-    z = r * r
-    if form is DOUBLE:
-        half = 0.5 * z
-        near_one = 1.0 - half
-        cube = r * (z * polynomial(z, _SIN))
-        sine = r + fma(low, near_one, cube)
-        fourth = fma(z * z, polynomial(z, _COS), -(r * low))
-        cosine = near_one + ((1.0 - near_one - half) + fourth)
-    else:
-        sine = fma(r, z * polynomial(z, _SIN_SINGLE), r)
-        cosine = fma(z * z, polynomial(z, _COS_SINGLE), fma(z, -0.5, 1.0))
-    q = q + quarters
-    y = where((q & 1).equals(0), sine, cosine)
+    sine, cosine, q = _sine_and_cosine(x.converted(DOUBLE), form)
+    q = q + quarters if quarters else q
+    y = where((q & 1).equals(0), sine.total(), cosine.total())
     y = (y.bits() ^ ((q & 2) << 62)).as_float()
     return y.converted(form)
 
@@ -397,6 +704,351 @@ def _sin(x: Value) -> Value:
 
 def _cos(x: Value) -> Value:
     return _sine_or_cosine(x, 1)
+
+
+def _tan(x: Value) -> Value:
+    form = x.form
+    sine, cosine, q = _sine_and_cosine(x.converted(DOUBLE), form)
+    is_even = (q & 1).equals(0)
+    high, low = sine.total(), cosine.total()
+    top, bottom = where(is_even, high, -low), where(is_even, low, high)
+    if form is SINGLE:
+        y = (top / bottom).converted(form)
+    else:
+        sine_low = sine.low - (high - sine.high)
+        cosine_low = cosine.low - (low - cosine.high)
+        top_low = where(is_even, sine_low, -cosine_low)
+        bottom_low = where(is_even, cosine_low, sine_low)
+        inverse = 1.0 / bottom
+        y = top * inverse
+        left = fma(-y, bottom_low, fma(-y, bottom, top) + top_low)
+        y = fma(left, inverse, y)
+    return where(x.equals(0.0), x, y)
+
+
+_ARCSIN: Final = {  # (arcsin(s) / s - 1) / s**2 in powers of s**2, abs(s) <= 1 / 2
+    DOUBLE: (
+        0.1666666666666676, 0.07499999999970809, 0.04464285717464731, 0.030381942704643537,
+        0.022372215106480846, 0.017351609443102108, 0.013980855735575682,
+        0.011398593339523222, 0.010782194356640174, 0.0036985472189200977,
+        0.021727755691936416, -0.021029357505677047, 0.03264848324266083,
+    ),
+    SINGLE: (
+        0.16666659712791443, 0.07500521838665009, 0.04451338201761246, 0.031838830560445786,
+        0.014317117631435394, 0.03769104927778244,
+    ),
+}  # fmt: skip
+_ARCTAN: Final = {  # (arctan(t) / t - 1) / t**2 in powers of t**2, abs(t) <= 1
+    DOUBLE: (
+        -0.33333333333333287, 0.19999999999990617, -0.14285714285044962, 0.11111111086669956,
+        -0.09090908550984114, 0.07692299754267576, -0.06666584069870989,
+        0.05881718259893979, -0.05259443520371079, 0.04744960972855185,
+        -0.042864888200566775, 0.038212235397680726, -0.03278924234321523,
+        0.02615696201628987, -0.01861997452570644, 0.011322536283524596,
+        -0.005615525217576029, 0.002153065765729302, -0.0005933742150707257,
+        0.00010396852938934545, -8.663233759154753e-06,
+    ),
+    SINGLE: (
+        -0.333333283662796, 0.1999971568584442, -0.14280343055725098, 0.11061233282089233,
+        -0.08821463584899902, 0.06763653457164764, -0.044983331114053726,
+        0.022777678444981575, -0.007425388321280479, 0.0011345258681103587,
+    ),
+}  # fmt: skip
+
+
+def _half_pi(form: Format) -> tuple[float, float]:
+    return HALF_PI[:2] if form is DOUBLE else HALF_PI_SINGLE
+
+
+def _arcsine(x: Value) -> tuple[Value, Value, Value]:
+    """Return where abs(x) is above 1/2, s, and the rest: ``s + rest`` is the arcsine of abs(x), or of
+    ``sqrt((1 - abs(x)) / 2)``.
+    """
+    a = abs(x)
+    is_large = a.form.bits_of(0.5) < a.magnitude()
+    c = _at_most(a, 1.0)
+    z = where(is_large, fma(c, -0.5, 0.5), c * c)
+    s = where(is_large, fma(a, -0.5, 0.5).sqrt(), a)
+    return is_large, s, s * (z * polynomial(z, _ARCSIN[x.form]))
+
+
+def _sum_with(base: Value, base_low: Value, x: Value, rest: Value) -> Value:
+    """Return the sum of four numbers of which the base is zero or larger than x."""
+    y = base + x
+    return y + (base - y + x + (base_low + rest))
+
+
+def _arcsin(x: Value) -> Value:
+    high, low = _half_pi(x.form)
+    is_large, s, rest = _arcsine(x)
+    far = _sum_with(x.const(high), x.const(low), s * -2.0, rest * -2.0)
+    return where(is_large, far, s + rest).copysign(x)
+
+
+def _arccos(x: Value) -> Value:
+    high, low = _half_pi(x.form)
+    is_large, s, rest = _arcsine(x)
+    turned = x.bits() ^ where(is_large, x.bits().const(0), x.form.bits_of(-0.0))
+    sign = turned.as_float()
+    is_left = x.bits() < 0
+    base = where(is_large, where(is_left, x.const(2 * high), 0.0), high)
+    base_low = where(is_large, where(is_left, x.const(2 * low), 0.0), low)
+    factor = where(is_large, x.const(2.0), 1.0).copysign(sign)
+    return _sum_with(base, base_low, s * factor, rest * factor)
+
+
+def _arctan_rest(t: Value) -> Value:
+    """Return ``arctan(t) - t``, t between -1 and 1."""
+    z = t * t
+    coefficients = _ARCTAN[t.form]
+    total = polynomial(z, coefficients[6:])
+    for coefficient in reversed(coefficients[:6]):
+        total = fma(z, total, coefficient)
+    return t * (z * total)
+
+
+def _arctan(x: Value) -> Value:
+    high, low = _half_pi(x.form)
+    a = abs(x)
+    bits, one = a.bits(), x.form.bits_of(1.0)
+    is_large = bits.const(one) < bits
+    large = where(is_large, bits, one)
+    limit = x.form.bits_of(2.0 ** (x.form.digits + 8))
+    bottom = where(large < limit, large, limit).as_float()
+    t = -1.0 / bottom
+    rest = fma(t, bottom, 1.0) * t
+    t = where(is_large, t, a)
+    rest = where(is_large, rest, 0.0) + _arctan_rest(t)
+    base, base_low = where(is_large, a.const(high), 0.0), where(is_large, a.const(low), 0.0)
+    return where(x.is_nan(), x, _sum_with(base, base_low, t, rest).copysign(x))
+
+
+def _arctan2(y: Value, x: Value) -> Value:
+    form = x.form
+    high, low = _half_pi(form)
+    a, b = y.magnitude(), x.magnitude()
+    is_steep, is_left = b < a, x.bits() < 0
+    most, least = where(is_steep, a, b), where(is_steep, b, a)
+    largest = form.bits_of(float(np.finfo(form.dtype).max))
+    infinite = form.bits_of(np.inf)
+    top = where(least < largest, least, largest)
+    bottom = where(most.equals(0), most.const(1), most)
+    are_infinite = least.equals(infinite) & most.equals(infinite)
+    t = top.as_float() / where(are_infinite, bottom.const(largest), bottom).as_float()
+    rest = _arctan_rest(t)
+    sign = (where(is_steep, x.bits().const(form.bits_of(-0.0)), 0) ^ x.bits()).as_float()
+    factor = x.const(1.0).copysign(sign)
+    base = where(is_steep, x.const(high), where(is_left, x.const(2 * high), 0.0))
+    base_low = where(is_steep, x.const(low), where(is_left, x.const(2 * low), 0.0))
+    return _sum_with(base, base_low, t * factor, rest * factor).copysign(y)
+
+
+# -- roots and powers --
+
+_CBRT: Final = (  # cbrt(m), m between sqrt(1/2) and sqrt(2): 2**-20
+    0.42168965668512, 1.0560156299238839, -0.8360707795611012, 0.5109667762001833,
+    -0.1795572647383053, 0.026954994605503466,
+)  # fmt: skip
+
+
+def _cbrt(x: Value) -> Value:
+    form = x.form
+    k, m = _split(abs(x))
+    k, m = k.converted(DOUBLE), m.converted(DOUBLE)
+    shifted = fma(k, 1 / 3, DOUBLE.magic + DOUBLE.bias)
+    rest = fma(shifted - (DOUBLE.magic + DOUBLE.bias), -3.0, k)
+    is_up, is_down = rest.equals(1.0), rest.equals(-1.0)
+    v = m * where(is_up, m.const(2.0), where(is_down, m.const(0.5), 1.0))
+    root = where(is_up, m.const(2 ** (1 / 3)), where(is_down, m.const(0.5 ** (1 / 3)), 1.0))
+    y = polynomial(m, _CBRT) * root
+    square = y * y
+    square_low = fma(y, y, -square)
+    left = fma(square_low, y, fma(square, y, -v))
+    y = fma(-y, left / fma(square, y + y, v), y)  # Halley's step
+    y = (y * (shifted.bits() << DOUBLE.digits).as_float()).converted(form)
+    is_kept = x.equals(0.0) | x.is_nan() | abs(x).equals(np.inf)
+    return where(is_kept, x, y.copysign(x))
+
+
+def _hypot(x: Value, y: Value) -> Value:
+    form = x.form
+    is_infinite = abs(x).equals(np.inf) | abs(y).equals(np.inf)
+    if form is SINGLE:
+        wide, other = x.converted(DOUBLE), y.converted(DOUBLE)
+        length = fma(wide, wide, other * other).sqrt().converted(form)
+        return where(is_infinite, x.const(np.inf), length)
+    a, b = x.magnitude(), y.magnitude()
+    is_first = a < b
+    most, least = where(is_first, b, a), where(is_first, a, b)
+    far = 2.0**500
+    is_large, is_small = most.const(form.bits_of(far)) < most, most < form.bits_of(1 / far)
+    scale = where(is_large, x.const(far**-1.5), where(is_small, x.const(far**1.5), 1.0))
+    back = where(is_large, x.const(far**1.5), where(is_small, x.const(far**-1.5), 1.0))
+    c, d = most.as_float() * scale, least.as_float() * scale
+    length = fma(c, c, d * d).sqrt() * back
+    return where(is_infinite, x.const(np.inf), length)
+
+
+_LOG_TAIL: Final = (  # (atanh(s) / s - 1 - s**2 / 3) / s**4 in powers of s**2: 2**-73
+    0.1999999999999999, 0.14285714285721934, 0.11111111108889264, 0.0909090942287812,
+    0.07692279144262221, 0.06668135236718713, 0.05837824952656256, 0.05991453888377449,
+)  # fmt: skip
+_THIRD: Final = (0.3333333333333333, 1.850371707708594e-17)
+LN2_EXACT: Final = (0.6931471803691238, 1.9082149292705877e-10)
+"""The logarithm of 2; products of the first part with exponents are exact."""
+
+
+def _double_logarithm(k: Value, m: Value) -> Pair:
+    """Return ``log(2**k m)`` with an error of 2**-65."""
+    f = m - 1.0
+    bottom = m + 1.0
+    inverse = 1.0 / bottom
+    s = f * inverse
+    s_low = fma(-s, m - (bottom - 1.0), fma(-s, bottom, f)) * inverse
+    z = s * s
+    z_low = fma(s, s, -z) + (s + s) * s_low
+    tail = z * polynomial(z, _LOG_TAIL)
+    g = _THIRD[0] + tail
+    g_low = _THIRD[0] - g + tail + _THIRD[1]
+    p = z * g
+    p_low = fma(z, g_low, fma(z_low, g, fma(z, g, -p)))
+    u = s * p
+    u_low = fma(s, p_low, fma(s_low, p, fma(s, p, -u)))
+    one = s + u
+    one_low = s - one + u + (s_low + u_low)
+    whole = k * LN2_EXACT[0]
+    twice = one + one
+    high = whole + twice
+    low = fma(one_low, 2.0, fma(k, LN2_EXACT[1], whole - high + twice))
+    return _normalized(high, low)
+
+
+def _single_logarithm(k: Value, m: Value) -> Pair:
+    """Return ``log(2**k m)`` in float64, with an error of 2**-50."""
+    f = m - 1.0
+    s = f / (m + 1.0)
+    z = s * s
+    half = 0.5 * f * f
+    rest = s * fma(z, polynomial(z, _LOG[DOUBLE][:6]), half)
+    return Pair(fma(k, LN2[DOUBLE][0], f - (half - rest)), k.const(0.0))
+
+
+def _power(x: Value, y: Value) -> Value:
+    form = x.form
+    a, b = abs(x), abs(y)
+    half = 0.5 * y
+    is_whole, is_even = y.equals(_rint(y)), half.equals(_rint(half))
+    is_zero, is_large = x.equals(0.0), a.equals(np.inf)
+    is_negative, is_nan = x.bits() < 0, x.is_nan() | y.is_nan()
+    is_regular = _not(is_zero | is_large | b.equals(np.inf) | is_nan)
+    is_domain_error = is_regular & is_negative & _not(is_whole)
+    is_pole = is_zero & (y.bits() < 0) & _not(y.equals(0.0) | y.is_nan())
+    is_odd = is_negative & is_whole & _not(is_even)
+
+    k, m = _split(a)
+    k, m, wide = k.converted(DOUBLE), m.converted(DOUBLE), y.converted(DOUBLE)
+    log = (_double_logarithm if form is DOUBLE else _single_logarithm)(k, m)
+    times = _clamped(wide, -(2.0**64), 2.0**64)
+    product = log.high * times
+    product_low = fma(log.low, times, fma(log.high, times, -product))
+    c = _clamped(product, *((-746.0, 709.9) if form is DOUBLE else (-150.0, 150.0)))
+    product_low = where(c.equals(product), product_low, 0.0)
+    c = where(is_regular & _not(is_domain_error), c, 0.0)
+    size = _exp_of_pair(c, product_low).converted(form)
+
+    shrinks = (log.high.bits() ^ wide.bits()) < 0
+    extreme = where(shrinks, x.const(0.0), np.inf)
+    size = where(is_regular, size, where(log.high.equals(0.0), x.const(1.0), extreme))
+    bottom = where(is_domain_error | is_pole, x.const(0.0), 1.0)
+    size = size * (where(is_domain_error, x.const(0.0), 1.0) / bottom)  # raises flags
+    sign = where(is_odd, x.bits().const(form.bits_of(-0.0)), 0)
+    size = (size.bits() ^ sign).as_float()
+    size = where(x.is_nan(), x, where(y.is_nan(), y, size))
+    return where(x.equals(1.0) | y.equals(0.0), x.const(1.0), size)
+
+
+def _rint(x: Value) -> Value:
+    made = x.builder.let("rint", x.atom.dtype, x.atom)
+    return Value(x.builder, made, x.form)
+
+
+def _not(condition: Value) -> Value:
+    made = condition.builder.let("not", BOOL, condition.atom)
+    return Value(condition.builder, made, condition.form)
+
+
+# -- error functions --
+
+_ERF: Final = {  # erf(x) / x - 1 in powers of x**2, abs(x) <= 1
+    DOUBLE: (
+        0.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072896,
+        0.005223977624780875, -0.0008548326978742632, 0.0001205533103691377,
+        -1.4925593507190123e-05, 1.6460972821176792e-06, -1.63500252599782e-07,
+        1.4657880051513297e-08, -1.1365666622830755e-09, 5.945262637989135e-11,
+    ),
+    SINGLE: (
+        0.12837916612625122, -0.3761262595653534, 0.1128358542919159, -0.026853812858462334,
+        0.005188327748328447, -0.0008010193705558777, 7.853860734030604e-05,
+    ),
+}  # fmt: skip
+_ERFC: Final = {  # (1 + 2 a) exp(a**2) erfc(a) in powers of (a - c) / (a + c), after c
+    DOUBLE: (
+        3.0,
+        (
+            1.2530080582697296, -0.13562110612458106, -0.04756229435345232, 0.12964515870274526,
+            -0.11927366341520816, 0.06830802734455779, -0.023770514921096487,
+            0.0025293918058353474, 0.0018886903888612812, -0.0007798321705423764,
+            -0.00010516000150063049, 0.0001250987305683712, 4.9503010436758615e-06,
+            -2.009810527652197e-05, -7.334913542045786e-07, 3.4659843592090414e-06,
+            3.5950717857809395e-07, -6.05653821274149e-07, -1.4285077497142915e-07,
+            9.002273158962531e-08, 4.036880324301292e-08, -6.030853920418345e-09,
+            -6.265287964084473e-09, -9.68780731076257e-10,
+        ),
+    ),
+    SINGLE: (
+        2.0,
+        (
+            1.2769783735275269, -0.09276381880044937, -0.16603052616119385,
+            0.16405105590820312, -0.05421781167387962, -0.008030956611037254,
+            0.008708939887583256, 0.0012529524974524975, -0.0014202691381797194,
+            -0.00040086236549541354, 0.00016880282782949507, 7.916217145975679e-05,
+        ),
+    ),
+}  # fmt: skip
+
+
+def _tail_of_gaussian(a: Value) -> Value:
+    """Return ``erfc(a)``, a not negative."""
+    form = a.form
+    center, coefficients = _ERFC[form]
+    inverse = 1.0 / ((a + center) * fma(a, 2.0, 1.0))
+    t = (a - center) * fma(a, 2.0, 1.0) * inverse
+    square = a * a
+    square_low = fma(a, a, -square)
+    factor = polynomial(t, coefficients) * ((a + center) * inverse)
+    return _exp_of_pair(-square, -square_low) * factor
+
+
+def _erf(x: Value) -> Value:
+    a = _at_most(abs(x), 6.0 if x.form is DOUBLE else 4.0)
+    z = a * a
+    near = fma(a, polynomial(z, _ERF[x.form]), a)
+    y = where(_is_small(x, 1.0), near, 1.0 - _tail_of_gaussian(a)).copysign(x)
+    return where(x.is_nan(), x, y)
+
+
+def _erfc(x: Value) -> Value:
+    a = _at_most(abs(x), 27.3 if x.form is DOUBLE else 10.1)
+    tail = _tail_of_gaussian(a)
+    return where(x.is_nan(), x, where(x.bits() < 0, 2.0 - tail, tail))
+
+
+# -- rests of divisions --
+
+
+def _fmod(x: Value, y: Value) -> Value:
+    made = x.builder.let("rest", x.atom.dtype, x.atom, y.atom)
+    return Value(x.builder, made, x.form)
 
 
 # -- the table --
@@ -422,10 +1074,24 @@ def _binary(function: Callable[[Value, Value], Value]) -> Kernel:
 
 
 KERNELS: Final[Mapping[str, Kernel]] = {
-    "exp": _unary(_exp),
-    "log": _unary(_log),
-    "sin": _unary(_sin),
-    "cos": _unary(_cos),
-    "tanh": _unary(_tanh),
-}
+    **{
+        name: _unary(function)
+        for name, function in {
+            "exp": _exp, "exp2": _exp2, "expm1": _expm1,
+            "log": _log, "log2": _log2, "log10": _log10, "log1p": _log1p,
+            "sin": _sin, "cos": _cos, "tan": _tan,
+            "arcsin": _arcsin, "arccos": _arccos, "arctan": _arctan,
+            "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sigmoid": _sigmoid,
+            "arcsinh": _arcsinh, "arccosh": _arccosh, "arctanh": _arctanh,
+            "cbrt": _cbrt, "erf": _erf, "erfc": _erfc,
+        }.items()
+    },
+    **{
+        name: _binary(function)
+        for name, function in {
+            "arctan2": _arctan2, "hypot": _hypot, "power": _power,
+            "logaddexp": _logaddexp, "logaddexp2": _logaddexp2,
+        }.items()
+    },
+}  # fmt: skip
 """By name of the primitive, the function that appends its statements to a builder."""
