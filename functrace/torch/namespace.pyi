@@ -2233,7 +2233,7 @@ def native_batch_norm(
     """Return `batch_norm`, the means, and the reciprocals of the standard deviations; both empty outside of training."""
 
 def native_channel_shuffle(input: Operand, groups: builtins.int) -> Value:
-    """Return channels in another order: one of each group in turn."""
+    """Return channels in another order: one of each group in turn; see `channel_shuffle`."""
 
 def native_dropout(input: Operand, p: builtins.float, train: builtins.bool | None) -> builtins.tuple[Any, Any]:
     """Return `dropout`, and the mask of the elements that are kept."""

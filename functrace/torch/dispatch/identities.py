@@ -139,6 +139,16 @@ def _bag(weight: Tensor, indices: Tensor, bags: Tensor, shares: Any, *how: Any) 
     return weight, indices, offsets, by_frequency, mode, False, shares, False, padding
 
 
+def _pinv(x: Tensor, *given: Any) -> tuple[Any, ...]:
+    *cut, hermitian = given
+    named = {"rtol": cut[0]} if cut else {}
+    return x, named | ({"hermitian": True} if hermitian else {})
+
+
+def _fractional(x: Tensor, positions: Tensor, samples: Tensor, kernel: Any, sizes: Any) -> Any:
+    return x, list(kernel), list(sizes), samples
+
+
 def _largest_bag(weight: Tensor, places: Tensor, there: Tensor, *how: Any) -> Any:
     """The positions that count, and the sums of their numbers."""
     held = there._array
@@ -171,7 +181,11 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "embedding_weighted_sum": ("_embedding_bag", _bag),
     "EmbeddingBagBackward0": ("_embedding_bag", _largest_bag),
     "NativeDropoutBackward0": ("native_dropout", lambda x, mask, p: (x, p, True)),
-    "channel_shuffle": ("channel_shuffle", None),
+    "StandardGammaGradBackward0": ("_standard_gamma_grad", None),
+    "clamp_min_number": ("clamp_min", lambda x, low: (x, low)),
+    "LinalgPinvBackward0": ("linalg_pinv.atol_rtol_tensor", lambda x, *given: _pinv(x, *given)),
+    "fractional_max_pool2d": ("fractional_max_pool2d", lambda *given: _fractional(*given)),
+    "fractional_max_pool3d": ("fractional_max_pool3d", lambda *given: _fractional(*given)),
     "special_round": ("round.decimals", lambda x, decimals: (x, {"decimals": decimals})),
     "linalg_inv": ("linalg_inv_ex", None), "LinalgDetBackward0": ("_linalg_det", None),
     "LinalgSlogdetBackward0": ("_linalg_slogdet", None),

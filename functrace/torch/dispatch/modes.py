@@ -108,9 +108,10 @@ class ThreadModes:
         whole = whole_of(op)
         shown = run if whole is None else lambda: whole.complete(run(), *operands, *params)
         result = self.add_result(ForwardedCall(overload, args, kwargs, shown))
-        many = len(overload._schema.returns) > 1 or overload._schema.returns[0].type.startswith(
-            "List"
-        )
+        returns = overload._schema.returns
+        many = len(returns) > 1 or returns[0].type.startswith("List")
+        if overload.namespace != "aten":  # (its schema does not tell how many results it has)
+            many = isinstance(result, (tuple, list))
         made = results_of(result, many=many)
         if whole is not None:
             made = whole.chosen(made)

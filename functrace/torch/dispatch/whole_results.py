@@ -92,6 +92,8 @@ WHOLE: dict[str, Whole] = {
     "embedding_sum": Whole(_bags, 0),
     "embedding_weighted_sum": Whole(_bags, 0),
     "EmbeddingBagBackward0": Whole(_largest_bags, (0, 3)),
+    "fractional_max_pool2d": Whole(lambda x, given, places, *_: (x, places), 0),
+    "fractional_max_pool3d": Whole(lambda x, given, places, *_: (x, places), 0),
     "NativeDropoutBackward0": Whole(lambda x, given, mask, p: (x, mask), 0),
 }  # fmt: skip
 """By PyTorch's name of the operation, or of the node."""

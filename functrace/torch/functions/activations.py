@@ -19,6 +19,7 @@ from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply, recorded_gradient
 from functrace.torch.dispatch.promotion import arithmetic, for_kinds
 from functrace.torch.dispatch.rows import FunctionTable, Run
+from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, in_place, picking, reductions, shaping
@@ -634,13 +635,14 @@ def _rrelu_with(
         left: Any = ew.less_equal(input._array if isinstance(input, Tensor) else input, 0)
         if isinstance(left, Tracer):
             raise NotImplementedError("rrelu draws random slopes, which a transform cannot record")
-        drawn = factories.empty(int(left.sum()), dtype=DTYPES[np.dtype(np.float64)]).uniform_(
-            generator=generator
-        )
+        with unseen():
+            drawn = factories.empty(int(left.sum()), dtype=DTYPES[np.dtype(np.float64)])
+            drawn.uniform_(generator=generator)
         least, most = float(dtype.type(lower)), float(dtype.type(upper))
         values = np.ones(left.shape, dtype)
         values[left] = drawn._array * (most - least) + least
-        in_place.copy_(noise, wrap(values))
+        with unseen():
+            in_place.copy_(noise, wrap(values))
     run: Run = write if inplace else apply
     op = _RRELU_ if inplace else RRELU
     return run(op, (input, noise), (float(lower), float(upper), bool(training)))

@@ -100,7 +100,7 @@ def _clamped(x: Array, low: float) -> Any:
     return ew.add(x, ew.stop_gradient(ew.sub(ew.maximum(x, low), x)))
 
 
-CLAMPED = Op("CopySlices", _clamped, (("self", 0),))
+CLAMPED = Op("CopySlices", _clamped, (("self", 0),), called="clamp_min_number")
 
 
 @ROWS.function("nn.functional")

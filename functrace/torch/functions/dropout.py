@@ -14,10 +14,10 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import errors
-from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import arithmetic
 from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, shaping
@@ -233,21 +233,13 @@ NATIVE = Op(
 )
 
 
-def _unseen_mask(shape: tuple[int, ...], chance: float) -> Any:
-    """Return which elements are kept; no dispatch mode sees how they are drawn."""
-    before, MODES.dispatch = MODES.dispatch, None
-    try:
-        return factories.empty(shape, dtype=DTYPES[np.dtype(np.bool_)]).bernoulli_(chance)
-    finally:
-        MODES.dispatch = before
-
-
 @ROWS.function("function")
 def native_dropout(input: Operand, p: float, train: bool | None) -> tuple[Any, Any]:
     """Return `dropout`, and the mask of the elements that are kept."""
     f.tensors_only("native_dropout", input=input)
     shape = f.shape_of(input)
     if 0 not in shape and (train is None or train):
-        mask = _unseen_mask(shape, 1 - p)
+        with unseen():
+            mask = factories.empty(shape, dtype=DTYPES[np.dtype(np.bool_)]).bernoulli_(1 - p)
         return apply(NATIVE, (input, mask), (float(p),)), mask
     return f.clone(input), factories.ones(shape, dtype=DTYPES[np.dtype(np.bool_)])

@@ -24,7 +24,7 @@ from functrace.torch.autograd.grad_mode import MODES, no_grad
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
-from functrace.torch.functions import shaping
+from functrace.torch.functions import factories, shaping
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.tracing import Tracer
@@ -186,6 +186,10 @@ def embedding_renorm_(
         raise UnsupportedFunctionError(
             "embedding_renorm_ of traced positions", fix="pass max_norm=None to embedding"
         )
+    if MODES.dispatch is not None:
+        given = (input, indices, max_norm, norm_type)
+        MODES.dispatch.make("embedding_renorm_", given, {}, lambda: embedding_renorm_(*given))
+        return input
     found = np.unique(array)
     with no_grad():
         taken = _concrete(input)[found]
@@ -417,7 +421,8 @@ def embedding_bag(
     if len(shape) == 2:
         if offsets is not None:
             raise ValueError(errors.bag_offsets(type(offsets).__name__))
-        offsets = wrap(np.arange(0, math.prod(shape), shape[1] or 1, dtype=np.int64)[: shape[0]])
+        kind = DTYPES[np.dtype(np.int64)]
+        offsets = factories.arange(0, math.prod(shape), shape[1] or 1, dtype=kind)
         if not shape[1]:
             offsets = wrap(np.zeros(shape[0], np.int64))
         input = shaping.reshape(input, (-1,))

@@ -19,7 +19,6 @@ import numpy as np
 from functrace.ir.primitive import Primitive, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.edges import rsqrt as core_rsqrt
-from functrace.ops.joining import concatenate
 from functrace.ops.reductions import expand_reduced, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.shaping import reshape as core_reshape
@@ -28,9 +27,10 @@ from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.dispatch.applying import Op, apply, recorded_gradient
 from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.functions import elementwise as f
-from functrace.torch.functions import in_place, picking, reductions, shaping
-from functrace.torch.functions.activations import part
+from functrace.torch.functions import in_place, picking, pooling, reductions, shaping
+from functrace.torch.functions.padding import pad
 from functrace.torch.tensors.dtypes import DTYPES, is_half
 from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
@@ -416,7 +416,8 @@ def native_batch_norm(
         input, (weight, bias, running_mean, running_var), bool(training), float(eps)
     )
     if training and running_mean is not None and math.prod(shape):
-        _update(input, running_mean, running_var, float(momentum))
+        with unseen():
+            _update(input, running_mean, running_var, float(momentum))
     return found
 
 
@@ -687,24 +688,15 @@ def plain_group_norm(
 # -- neighbours ------------------------------------------------------------------------------------
 
 
-def _neighbour_mean(x: Array, size: int) -> Any:
-    """Return the mean of ``size`` neighbouring channels; those outside count as 0."""
-    before, after = size // 2, (size - 1) // 2
-    shape = x.shape
-    padded = concatenate(
-        [
-            np.zeros((shape[0], before, *shape[2:]), x.dtype), x,
-            np.zeros((shape[0], after, *shape[2:]), x.dtype),
-        ],
-        1,
-    )  # fmt: skip
-    found = part(padded, 1, 0, shape[1])
-    for k in range(1, size):
-        found = ew.add(found, part(padded, 1, k, k + shape[1]))
-    return ew.div(found, size)
-
-
-NEIGHBOURS = Op("SqueezeBackward1", _neighbour_mean, called="neighbour_mean")
+def _neighbour_means(x: Any, shape: tuple[int, ...], size: int) -> Any:
+    """Return the means of ``size`` neighbouring channels; those outside count as 0."""
+    beside = (size // 2, (size - 1) // 2)
+    if len(shape) == 3:
+        padded = pad(shaping.unsqueeze(x, 1), (0, 0, *beside))
+        return shaping.squeeze(pooling.avg_pool2d(padded, (size, 1), 1), 1)
+    flat = shaping.reshape(x, (shape[0], 1, shape[1], shape[2], -1))
+    found = pooling.avg_pool3d(pad(flat, (0, 0, 0, 0, *beside)), (size, 1, 1), 1)
+    return shaping.reshape(shaping.squeeze(found, 1), shape)
 
 
 @ROWS.function("nn.functional")
@@ -727,5 +719,5 @@ def local_response_norm(
         raise ValueError(errors.response_dimensions(len(shape)))
     if not math.prod(shape):
         return input  # type: ignore[return-value]
-    means = apply(NEIGHBOURS, (f.mul(input, input),), (size,))
+    means: Any = _neighbour_means(f.mul(input, input), shape, size)
     return f.div(input, f.pow(f.add(f.mul(means, alpha), k), beta))

@@ -25,6 +25,7 @@ from functrace.ops.windows import map_axis, max_windows, put_flat, take_flat
 from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
+from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import reductions, shaping
 from functrace.torch.functions.spatial import Sizes, check_kinds, each, integer, integers
@@ -732,7 +733,9 @@ def _column(u: Array, k: int) -> Any:
     return index_static(u, ((None, None, None), (k, k + 1, None)))
 
 
-def _taken(x: Array, positions: Array, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Any:
+def _taken(
+    x: Array, positions: Array, samples: Array, kernel: tuple[int, ...], counts: tuple[int, ...]
+) -> Any:
     return take_flat(x, positions, len(kernel))
 
 
@@ -746,6 +749,7 @@ FRACTIONAL = {
         keeps=("result1", "self"),
         details=_fields("kernel_size", "output_size"),
         in_rows=True,
+        called=f"fractional_max_pool{axes}d",
     )
     for axes in (2, 3)
 }
@@ -795,8 +799,9 @@ def _fractional_pool(
     check_kinds(input, "f", f"{name}_out_frame")
     if given[0] > batch:
         samples = shaping.narrow(samples, 0, 0, batch)
-    positions = apply(FRACTIONAL_POSITIONS, (input, samples), (kernel, counts))
-    return apply(FRACTIONAL[axes], (input, positions), (kernel, counts)), positions
+    with unseen():
+        positions = apply(FRACTIONAL_POSITIONS, (input, samples), (kernel, counts))
+    return apply(FRACTIONAL[axes], (input, positions, samples), (kernel, counts)), positions
 
 
 def _fractional_pools(axes: int) -> None:

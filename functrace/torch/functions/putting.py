@@ -20,10 +20,10 @@ from functrace.ops.norms import vector_norm as core_vector_norm
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch import errors
-from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import check_broadcast
 from functrace.torch.dispatch.rows import FunctionTable, Run
+from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import in_place, picking, shaping
 from functrace.torch.functions.elementwise import dimension, dtype_of, shape_of
@@ -385,11 +385,8 @@ def as_strided_scatter(
     wanted, steps = tuple(size), tuple(stride)
     copied: Any = shaping.contiguous(input)
     if isinstance(copied, Tensor) and isinstance(copied._array, np.ndarray):
-        before, MODES.dispatch = MODES.dispatch, None  # (no mode sees how the bounds are checked)
-        try:
-            as_strided(copied.detach(), wanted, steps, storage_offset)
-        finally:
-            MODES.dispatch = before
+        with unseen():
+            as_strided(copied.detach(), wanted, steps, storage_offset)  # checks the bounds
     _check_slice(src, wanted)
     return apply(AS_STRIDED_SCATTER, (copied, src), (wanted, steps, storage_offset or 0))
 

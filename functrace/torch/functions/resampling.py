@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -786,7 +787,16 @@ def pixel_unshuffle(input: Operand, downscale_factor: int) -> Value:
     return apply(PIXEL_UNSHUFFLE, (input,), (r,))
 
 
-@ROWS.function("function nn.functional", aliases="native_channel_shuffle")
+NATIVE_CHANNEL_SHUFFLE = replace(CHANNEL_SHUFFLE, called="native_channel_shuffle")
+
+
+@ROWS.function("function nn.functional")
+def native_channel_shuffle(input: Operand, groups: int) -> Value:
+    """Return channels in another order: one of each group in turn; see `channel_shuffle`."""
+    return _in_turn(NATIVE_CHANNEL_SHUFFLE, input, groups)
+
+
+@ROWS.function("function nn.functional")
 def channel_shuffle(input: Operand, groups: int) -> Value:
     """Return channels in another order: one of each group in turn.
 
@@ -794,6 +804,10 @@ def channel_shuffle(input: Operand, groups: int) -> Value:
         input: shape (N, C, ...).
         groups: number of groups.
     """
+    return _in_turn(CHANNEL_SHUFFLE, input, groups)
+
+
+def _in_turn(op: Op, input: Operand, groups: int) -> Value:
     f.tensors_only("channel_shuffle", input=input)
     shape = f.shape_of(input)
     count = integer("channel_shuffle", "groups", groups)
@@ -810,7 +824,7 @@ def channel_shuffle(input: Operand, groups: int) -> Value:
             "Number of channels must be divisible by groups. Got "
             f"{shape[1]} channels and {count} groups."
         )
-    return apply(CHANNEL_SHUFFLE, (input,), (count,))
+    return apply(op, (input,), (count,))
 
 
 # -- columns ---------------------------------------------------------------------------------------

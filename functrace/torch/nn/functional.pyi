@@ -841,7 +841,7 @@ def multilabel_soft_margin_loss(
     """Return the mean over classes of the cross-entropy of ``sigmoid(input)``."""
 
 def native_channel_shuffle(input: Operand, groups: builtins.int) -> Value:
-    """Return channels in another order: one of each group in turn."""
+    """Return channels in another order: one of each group in turn; see `channel_shuffle`."""
 
 def nll_loss(
     input: Operand,
