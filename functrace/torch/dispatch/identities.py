@@ -145,6 +145,29 @@ def _pinv(x: Tensor, *given: Any) -> tuple[Any, ...]:
     return x, named | ({"hermitian": True} if hermitian else {})
 
 
+def _cut(a: Tensor, cut: float) -> tuple[float, ...]:
+    """Return the bound of singular values, unless it is the default."""
+    array = a._array
+    return () if cut == max(array.shape[-2:]) * float(np.finfo(array.dtype).eps) else (cut,)
+
+
+def _optional(operands: Sequence[Any], given: Sequence[bool]) -> list[Any]:
+    """Return operands with None for those that are not given."""
+    rest = iter(operands)
+    return [next(rest) if is_given else None for is_given in given]
+
+
+def _layer_norm(x: Tensor, *rest: Any) -> tuple[Any, ...]:
+    *operands, given, sizes, eps = rest
+    return x, list(sizes), *_optional(operands, given), eps
+
+
+def _batch_norm(x: Tensor, *rest: Any) -> tuple[Any, ...]:
+    """The op does not move running statistics, so it has no momentum; 0.1 is PyTorch's."""
+    *operands, given, training, eps = rest
+    return x, *_optional(operands, given), training, 0.1, eps
+
+
 def _fractional(x: Tensor, positions: Tensor, samples: Tensor, kernel: Any, sizes: Any) -> Any:
     return x, list(kernel), list(sizes), samples
 
@@ -180,7 +203,22 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     *how)),
     "embedding_weighted_sum": ("_embedding_bag", _bag),
     "EmbeddingBagBackward0": ("_embedding_bag", _largest_bag),
+    "LinalgLstsqBackward0": ("linalg_lstsq", lambda a, b, cut: (a, b, *_cut(a, cut))),
     "NativeDropoutBackward0": ("native_dropout", lambda x, mask, p: (x, p, True)),
+    "ConstantPadNdBackward0": ("constant_pad_nd", lambda x, pad, value: (x, list(pad), value)),
+    "KthvalueBackward0": ("kthvalue", lambda x, k, dim, keep: (x, k, dim, keep)),
+    "ThresholdBackward0": ("threshold", lambda x, low, value: (x, low, value)),
+    "ThresholdBackward1": ("threshold_", lambda x, low, value: (x, low, value)),
+    "NativeLayerNormBackward0": ("native_layer_norm", lambda *given: _layer_norm(*given)),
+    "NativeBatchNormBackward0": ("native_batch_norm", lambda *given: _batch_norm(*given)),
+    "col2im": ("col2im", lambda x, *sizes: (x, *map(list, sizes))),
+    "one_hot": ("one_hot", lambda x, count: (x, count)),
+    "_adaptive_avg_pool2d": ("_adaptive_avg_pool2d", _shape),
+    "_adaptive_avg_pool3d": ("_adaptive_avg_pool3d", _shape),
+    "adaptive_max_pool2d": ("adaptive_max_pool2d", _shape),
+    "adaptive_max_pool3d": ("adaptive_max_pool3d", _shape),
+    "max_unpool2d": ("max_unpool2d", lambda x, places, sizes: (x, places, list(sizes))),
+    "_pad_circular": ("_pad_circular", _shape),
     "StandardGammaGradBackward0": ("_standard_gamma_grad", None),
     "clamp_min_number": ("clamp_min", lambda x, low: (x, low)),
     "LinalgPinvBackward0": ("linalg_pinv.atol_rtol_tensor", lambda x, *given: _pinv(x, *given)),

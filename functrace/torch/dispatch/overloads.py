@@ -17,9 +17,20 @@ from functrace.torch import errors
 from functrace.torch._ops import Argument, Calls, OpOverload, OpOverloadPacket, Ops, schema_lines
 from functrace.torch.dispatch import applying
 from functrace.torch.dispatch.numbers import NUMBERS
-from functrace.torch.dispatch.rows import FUNCTIONAL, NN, TENSOR, TORCH
+from functrace.torch.dispatch.rows import FFT, FUNCTIONAL, LINALG, NN, SPECIAL, TENSOR, TORCH
 from functrace.torch.dispatch.surface import ENTRIES
-from functrace.torch.functions import activations, in_place, shaping
+from functrace.torch.functions import (
+    activations,
+    attention,
+    distances,
+    fourier,
+    in_place,
+    losses,
+    margins,
+    padding,
+    searching,
+    shaping,
+)
 from functrace.torch.functions import elementwise as functions
 from functrace.torch.tensors.tensor import Tensor
 
@@ -129,6 +140,29 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     keepdim=keepdim),
     "var": lambda x, dim=None, *, correction=None, keepdim=False: x.var(dim, correction=correction,
     keepdim=keepdim),
+    "_cdist_forward": lambda x1, x2, p, compute_mode: distances.cdist(x1, x2, p),
+    "_local_scalar_dense": lambda x: x.item(),
+    "_unique2": lambda x, sorted=True, *_, **__: searching.unique(x, sorted, True, True),
+    "unique_dim": lambda x, dim, *_, **__: searching.unique(x, True, True, True, dim),
+    "unique_consecutive": lambda x, return_inverse=False, return_counts=False, dim=None:
+        searching.unique_consecutive(x, True, True, dim),
+    "_pdist_forward": lambda x, p=2.0: distances.pdist(x, p),
+    "_trilinear": lambda x, weight, y, *_: applying.apply(attention.TRILINEAR, (x, weight, y)),
+    "_scaled_dot_product_flash_attention_for_cpu":
+        lambda *given, **named: _whole("attention_for_cpu")(*given, **named),
+    "log_sigmoid_forward": lambda x: applying.apply(activations.LOG_SIGMOID, (x,)),
+    "multilabel_margin_loss_forward": lambda x, target, reduction: applying.apply(
+        margins.MULTILABEL_MARGIN, (x, target), (reduction,)),
+    "nll_loss_forward": lambda *given: losses._nll_of(*given),
+    "nll_loss2d_forward": lambda *given: losses._nll_of(*given),
+    "_pad_circular": lambda x, pad: padding.pad(x, pad, "circular"),
+    "block_diag": lambda tensors: ENTRIES[TORCH]["block_diag"][1](*tensors),
+    "_fft_r2c": lambda x, dim, normalization, onesided: applying.apply(fourier.R2C, (x,),
+    (tuple(dim), normalization, onesided)),
+    "_fft_c2c": lambda x, dim, normalization, forward: applying.apply(fourier.C2C, (x,),
+    (tuple(dim), normalization, forward)),
+    "_fft_c2r": lambda x, dim, normalization, last_dim_size: applying.apply(fourier.C2R, (x,),
+    (tuple(dim), normalization, last_dim_size)),
     "_conj_physical": lambda x: x.conj_physical(),
     "_prelu_kernel": lambda x, weight: applying.apply(activations.PRELU, (x, weight)),
     "_linalg_det": lambda A: _whole("det")(A), "_linalg_slogdet": lambda A: _whole("slogdet")(A),
@@ -160,9 +194,15 @@ def function_of(overload: OpOverload) -> Callable[..., Any]:
     for place in (TORCH, TENSOR, NN, FUNCTIONAL):
         if function is None and name in ENTRIES[place]:
             function = ENTRIES[place][name][1]
+    for start, place in (("linalg_", LINALG), ("special_", SPECIAL), ("fft_", FFT)):
+        if function is None and name.startswith(start):
+            function = ENTRIES[place].get(name.removeprefix(start), (None, None))[1]
     if function is None or isinstance(function, property) or overload.namespace != "aten":
         raise NotImplementedError(errors.no_such_operation(str(overload)))
-    names = [argument.name for argument in overload._schema.arguments]
+    arguments = overload._schema.arguments
+    names = [argument.name for argument in arguments]
+    # PyTorch's functions in Python do not reduce by default; its overloads return the mean.
+    place = names.index("reduction") if "reduction" in names else None
     accepted = inspect.signature(function).parameters
     ours = list(accepted)
 
@@ -174,6 +214,8 @@ def function_of(overload: OpOverload) -> Callable[..., Any]:
             else key: value
             for key, value in kwargs.items()
         }
+        if place is not None and len(args) <= place and "reduction" not in renamed:
+            renamed["reduction"] = arguments[place].default_value
         return function(*args, **renamed)
 
     return called

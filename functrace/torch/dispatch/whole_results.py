@@ -26,16 +26,19 @@ class Whole(NamedTuple):
     Args:
         complete: all results of the overload, from those of the op, its operands and its
             parameters.
-        own: which of them are the op's; one number if it has one result.
+        own: which of them are the op's (one number if it has one result), or what computes the op's
+            from them.
     """
 
     complete: Callable[..., tuple[Any, ...]]
-    own: int | tuple[int, ...]
+    own: int | tuple[int, ...] | Callable[..., Any]
 
     def chosen(self, results: tuple[Any, ...]) -> Any:
         """Return the op's results among those of a handler."""
         if isinstance(self.own, int):
             return results[self.own]
+        if callable(self.own):
+            return self.own(*results)
         return tuple([results[k] for k in self.own])
 
 
@@ -50,6 +53,53 @@ def _lu(A: Tensor, *, turned: bool) -> tuple[Tensor, Tensor]:
 
 def _info(A: Tensor) -> Tensor:
     return wrap(np.zeros(A._array.shape[:-2], np.int32))
+
+
+def _lu_info(lu: Tensor) -> Tensor:
+    """Return 0, or the position of the first zero on the diagonal of each matrix."""
+    zero = np.diagonal(lu._array, 0, -2, -1) == 0
+    first = np.argmax(zero, -1) + 1 if zero.shape[-1] else np.zeros(zero.shape[:-1], np.int32)
+    return wrap(np.where(zero.any(-1), first, 0).astype(np.int32))
+
+
+def _with_order(lu: Tensor, pivots: Tensor, _info: Tensor) -> tuple[Tensor, ...]:
+    """Return factors, pivots, and the order of rows that the pivots make."""
+    swaps = pivots._array.astype(np.int64) - 1
+    order = np.broadcast_to(
+        np.arange(lu._array.shape[-2]), (*swaps.shape[:-1], lu._array.shape[-2])
+    )
+    order = order.copy()
+    for k in range(swaps.shape[-1]):
+        other = swaps[..., k : k + 1]
+        held = np.take_along_axis(order, other, -1)
+        np.put_along_axis(order, other, order[..., k : k + 1].copy(), -1)
+        order[..., k : k + 1] = held
+    return lu, pivots, wrap(order)
+
+
+def _least_squares(made: tuple[Tensor, ...], A: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    """Return solution and rank, with empty residuals and singular values between and after."""
+    empty = np.zeros(0, A._array.dtype)
+    return made[0], wrap(empty), made[1], wrap(empty.copy())
+
+
+def attention_for_cpu(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    """Return attention, and the logarithms of the sums that divide the weights."""
+    out = attention.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale
+    )
+    factor = query._array.shape[-1] ** -0.5 if scale is None else scale
+    masks = () if attn_mask is None else (attn_mask,)
+    return _log_sums(out, query, key, value, *masks, factor, is_causal, False)  # type: ignore[arg-type]
 
 
 def _log_sums(out: Tensor, query: Tensor, key: Tensor, _value: Tensor, *rest: Any) -> Any:
@@ -94,7 +144,8 @@ WHOLE: dict[str, Whole] = {
     "EmbeddingBagBackward0": Whole(_largest_bags, (0, 3)),
     "fractional_max_pool2d": Whole(lambda x, given, places, *_: (x, places), 0),
     "fractional_max_pool3d": Whole(lambda x, given, places, *_: (x, places), 0),
-    "NativeDropoutBackward0": Whole(lambda x, given, mask, p: (x, mask), 0),
+    "LinalgLuFactorExBackward0": Whole(lambda x, A: (x[0], x[1], _lu_info(x[0])), _with_order),
+    "LinalgLstsqBackward0": Whole(_least_squares, (0, 2)),
 }  # fmt: skip
 """By PyTorch's name of the operation, or of the node."""
 

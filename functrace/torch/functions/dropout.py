@@ -24,6 +24,7 @@ from functrace.torch.functions import factories, shaping
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.torch.tensors.views import write
+from functrace.typing import Array
 
 ROWS = FunctionTable()
 _ALPHA = 1.7580993408473766
@@ -224,11 +225,17 @@ def dropout3d(
     return input if inplace else found  # type: ignore[return-value]
 
 
+def _kept(x: Array, mask: Array, p: float) -> Any:
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return ew.mul(ew.mul(x, convert(mask, x.dtype)), scale), mask
+
+
 NATIVE = Op(
     "NativeDropoutBackward0",
-    lambda x, mask, p: ew.mul(ew.mul(x, convert(mask, x.dtype)), 0.0 if p == 1 else 1 / (1 - p)),
+    _kept,
     (("result1", 1),),
     edges=(0,),
+    constants=(1,),
     details=lambda specs, params: {"p": params[0]},
 )
 
@@ -241,5 +248,5 @@ def native_dropout(input: Operand, p: float, train: bool | None) -> tuple[Any, A
     if 0 not in shape and (train is None or train):
         with unseen():
             mask = factories.empty(shape, dtype=DTYPES[np.dtype(np.bool_)]).bernoulli_(1 - p)
-        return apply(NATIVE, (input, mask), (float(p),)), mask
+        return apply(NATIVE, (input, mask), (float(p),))
     return f.clone(input), factories.ones(shape, dtype=DTYPES[np.dtype(np.bool_)])
