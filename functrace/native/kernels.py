@@ -223,6 +223,11 @@ def _horner(x: Value, coefficients: Sequence[float]) -> Value:
     return total
 
 
+def _not(condition: Value) -> Value:
+    made = condition.builder.let("not", BOOL, condition.atom)
+    return Value(condition.builder, made, condition.form)
+
+
 def _is_small(x: Value, limit: float) -> Value:
     """Return ``abs(x) < limit``; false for NaN, without a flag."""
     return x.magnitude() < x.form.bits_of(limit)
@@ -526,7 +531,7 @@ def _logarithm(f: Value, x: Value, is_valid: Value, pole: float) -> Logarithm:
 
 def _is_positive(x: Value) -> Value:
     """Return True for positive finite numbers."""
-    return (x.bits() - 1).unsigned() < x.form.bits_of(np.inf) - 1
+    return (x.unsigned() < x.form.bits_of(np.inf)) & _not(x.equals(0.0))
 
 
 def _log_of(k: Value, parts: Logarithm) -> Value:
@@ -613,11 +618,11 @@ def _arctanh(x: Value) -> Value:
     return where(_is_small(x, 0.17), near, y).copysign(x)
 
 
-def _log_of_sum(x: Value, y: Value, exponential: Callable[[Value], Value], factor: float) -> Value:
+def _log_of_sum(x: Value, y: Value, *, is_binary: bool) -> Value:
     is_same_inf = x.equals(y) & abs(x).equals(np.inf)
-    d = x - where(is_same_inf, y.const(0.0), y)
+    d = x - where(is_same_inf, y.const(1.0), y)
     larger = where(d.bits() < 0, y, x)
-    u = exponential(-abs(d))
+    u = (_exp2 if is_binary else _exp)(-abs(d))
     scaled, k = _scaled_exponent(u + 1.0)
     scale = (x.form.bits_of(1.0) - scaled).as_float()
     f = fma(u, scale, scale - 1.0)
@@ -625,20 +630,26 @@ def _log_of_sum(x: Value, y: Value, exponential: Callable[[Value], Value], facto
     z = s * s
     half = 0.5 * f * f
     parts = Logarithm(f, half, s * fma(z, polynomial(z, _LOG[x.form]), half))
-    return fma(_log_of(k, parts), factor, larger)
+    if is_binary:
+        return larger + fma(f - (half - parts.rest), LOG2_E[0], k)
+    return larger + _log_of(k, parts)
 
 
 def _logaddexp(x: Value, y: Value) -> Value:
-    return _log_of_sum(x, y, _exp, 1.0)
+    return _log_of_sum(x, y, is_binary=False)
 
 
 def _logaddexp2(x: Value, y: Value) -> Value:
-    return _log_of_sum(x, y, _exp2, LOG2_E[0])
+    return _log_of_sum(x, y, is_binary=True)
 
 
 # -- trigonometric functions --
 
 TWO_OVER_PI: Final = 0.6366197723675814
+LARGEST_ANGLE: Final = 2.0**45
+"""Sine, cosine and tangent of larger angles are NaN, with the flag "invalid": NumPy is to compute
+them.
+"""
 HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 HALF_PI_SINGLE: Final = (1.5707963705062866, -4.371138828673793e-08)
 
@@ -660,12 +671,17 @@ _COS_SINGLE: Final = (
 
 def _reduced_angle(x: Value) -> tuple[Value, Value, Value]:
     """Return r, its low part, and bits q with ``x = q pi/2 + r + low``, modulo 2 pi."""
+    bits = x.magnitude()
+    limit, infinite = (x.form.bits_of(number) for number in (LARGEST_ANGLE, np.inf))
+    is_huge = (bits - limit).unsigned() < infinite - limit
+    x = where(is_huge, x.const(np.inf), x)
     t = fma(x, TWO_OVER_PI, x.form.magic)
     n = t - x.form.magic
     first = fma(n, -HALF_PI[0], x)  # exact
-    r = fma(n, -HALF_PI[1], first)
-    low = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], first - r))
-    return r, low, t.bits()
+    product = n * HALF_PI[1]
+    r = first - product
+    low = first - r - product - fma(n, HALF_PI[1], -product)
+    return r, fma(n, -HALF_PI[2], low), t.bits()
 
 
 def _sine_and_cosine(x: Value, form: Format) -> tuple[Pair, Pair, Value]:
@@ -923,14 +939,26 @@ def _double_logarithm(k: Value, m: Value) -> Pair:
     return _normalized(high, low)
 
 
-def _single_logarithm(k: Value, m: Value) -> Pair:
-    """Return ``log(2**k m)`` in float64, with an error of 2**-50."""
+def _power_of_single(k: Value, m: Value, times: Value, is_used: Value) -> tuple[Value, Value]:
+    """Return ``log(2**k m)`` and ``(2**k m)**times`` in float64, with an error of 2**-28."""
     f = m - 1.0
     s = f / (m + 1.0)
     z = s * s
-    half = 0.5 * f * f
-    rest = s * fma(z, polynomial(z, _LOG[DOUBLE][:6]), half)
-    return Pair(fma(k, LN2[DOUBLE][0], f - (half - rest)), k.const(0.0))
+    log = fma(k, LN2[DOUBLE][0], fma(s * z, polynomial(z, _LOG[SINGLE]), s + s))
+    c = where(is_used, _clamped(log * times, -150.0, 150.0), 0.0)
+    r, _, shifted = _reduced(c, DOUBLE.bias)
+    scale = (shifted << DOUBLE.digits).as_float()
+    return log, fma(fma(polynomial(r, _EXPM1[SINGLE]), r * r, r), scale, scale)
+
+
+def _power_of_double(k: Value, m: Value, times: Value, is_used: Value) -> tuple[Value, Value]:
+    """Return ``log(2**k m)`` and ``(2**k m)**times``."""
+    log = _double_logarithm(k, m)
+    product = log.high * times
+    product_low = fma(log.low, times, fma(log.high, times, -product))
+    c = _clamped(product, -746.0, 709.9)
+    product_low = where(c.equals(product), product_low, 0.0)
+    return log.high, _exp_of_pair(where(is_used, c, 0.0), product_low)
 
 
 def _power(x: Value, y: Value) -> Value:
@@ -947,20 +975,16 @@ def _power(x: Value, y: Value) -> Value:
 
     k, m = _split(a)
     k, m, wide = k.converted(DOUBLE), m.converted(DOUBLE), y.converted(DOUBLE)
-    log = (_double_logarithm if form is DOUBLE else _single_logarithm)(k, m)
     times = _clamped(wide, -(2.0**64), 2.0**64)
-    product = log.high * times
-    product_low = fma(log.low, times, fma(log.high, times, -product))
-    c = _clamped(product, *((-746.0, 709.9) if form is DOUBLE else (-150.0, 150.0)))
-    product_low = where(c.equals(product), product_low, 0.0)
-    c = where(is_regular & _not(is_domain_error), c, 0.0)
-    size = _exp_of_pair(c, product_low).converted(form)
+    function = _power_of_double if form is DOUBLE else _power_of_single
+    log, size = function(k, m, times, is_regular & _not(is_domain_error))
 
-    shrinks = (log.high.bits() ^ wide.bits()) < 0
-    extreme = where(shrinks, x.const(0.0), np.inf)
-    size = where(is_regular, size, where(log.high.equals(0.0), x.const(1.0), extreme))
-    bottom = where(is_domain_error | is_pole, x.const(0.0), 1.0)
-    size = size * (where(is_domain_error, x.const(0.0), 1.0) / bottom)  # raises flags
+    shrinks = (log.bits() ^ wide.bits()) < 0
+    extreme = where(log.equals(0.0), x.const(1.0), where(shrinks, x.const(0.0), np.inf))
+    size = where(is_regular, size.converted(form), extreme)
+    one = Value(x.builder, Const(1.0, SINGLE.dtype), SINGLE)  # the faster division
+    bottom = where(is_domain_error | is_pole, one.const(0.0), one)
+    size = size * (where(is_domain_error, one.const(0.0), one) / bottom).converted(form)  # flags
     sign = where(is_odd, x.bits().const(form.bits_of(-0.0)), 0)
     size = (size.bits() ^ sign).as_float()
     size = where(x.is_nan(), x, where(y.is_nan(), y, size))
@@ -970,11 +994,6 @@ def _power(x: Value, y: Value) -> Value:
 def _rint(x: Value) -> Value:
     made = x.builder.let("rint", x.atom.dtype, x.atom)
     return Value(x.builder, made, x.form)
-
-
-def _not(condition: Value) -> Value:
-    made = condition.builder.let("not", BOOL, condition.atom)
-    return Value(condition.builder, made, condition.form)
 
 
 # -- error functions --
@@ -1021,11 +1040,17 @@ def _tail_of_gaussian(a: Value) -> Value:
     """Return ``erfc(a)``, a not negative."""
     form = a.form
     center, coefficients = _ERFC[form]
-    inverse = 1.0 / ((a + center) * fma(a, 2.0, 1.0))
-    t = (a - center) * fma(a, 2.0, 1.0) * inverse
+    top, bottom, falling = a - center, a + center, fma(a, 2.0, 1.0)
+    inverse = 1.0 / (bottom * falling)
+    of_bottom = falling * inverse
+    t = top * of_bottom
+    low = fma(-t, a - (bottom - center), fma(-t, bottom, top) + (a - (top + center)))
+    t = fma(low, of_bottom, t)
     square = a * a
     square_low = fma(a, a, -square)
-    factor = polynomial(t, coefficients) * ((a + center) * inverse)
+    of_falling = bottom * inverse
+    low = fma(-of_falling, falling, 1.0) + of_falling * (falling - 1.0 - (a + a))
+    factor = polynomial(t, coefficients) * fma(of_falling, low, of_falling)
     return _exp_of_pair(-square, -square_low) * factor
 
 
@@ -1051,6 +1076,32 @@ def _fmod(x: Value, y: Value) -> Value:
     return Value(x.builder, made, x.form)
 
 
+def _has_other_sign(rest: Value, y: Value) -> Value:
+    return ((rest.bits() ^ y.bits()) < 0) & _not(rest.equals(0.0))
+
+
+def _remainder(x: Value, y: Value) -> Value:
+    rest = _fmod(x, y)
+    moved = rest + where(_has_other_sign(rest, y), y, 0.0)
+    return where(rest.equals(0.0), rest.copysign(y), moved)
+
+
+def _floor_divide(x: Value, y: Value) -> Value:
+    is_pole = y.equals(0.0)
+    divisor = where(is_pole, y.const(1.0), y)
+    dividend = where(is_pole, x.const(0.0), x)
+    rest = _fmod(dividend, divisor)
+    quotient = (dividend - rest) / divisor
+    quotient = quotient - where(_has_other_sign(rest, y), quotient.const(1.0), 0.0)
+    made = x.builder.let("floor", x.atom.dtype, quotient.atom)
+    whole = Value(x.builder, made, x.form)
+    is_above = (quotient - whole).magnitude() > x.form.bits_of(0.5)
+    whole = whole + where(is_above & _not(quotient.is_nan()), whole.const(1.0), 0.0)
+    zero = (x.bits() ^ y.bits()).as_float()
+    whole = where(quotient.equals(0.0), quotient.const(0.0).copysign(zero), whole)
+    return where(is_pole, x / where(is_pole, y, 1.0), whole)
+
+
 # -- the table --
 
 
@@ -1073,6 +1124,22 @@ def _binary(function: Callable[[Value, Value], Value]) -> Kernel:
     return kernel
 
 
+ULP: Final[Mapping[str, tuple[float, float]]] = {
+    "exp": (0.95, 0.95), "exp2": (0.95, 0.95), "expm1": (1.3, 1.3),
+    "log": (0.85, 0.9), "log2": (0.85, 0.9), "log10": (0.75, 0.8), "log1p": (0.95, 0.95),
+    "sin": (0.85, 0.55), "cos": (0.85, 0.55), "tan": (1.1, 0.55),
+    "arcsin": (1.15, 1.15), "arccos": (1.15, 1.15), "arctan": (1.6, 1.4), "arctan2": (1.6, 1.6),
+    "sinh": (1.4, 1.4), "cosh": (1.5, 1.8), "tanh": (1.1, 1.1), "sigmoid": (2.4, 2.4),
+    "arcsinh": (1.9, 1.9), "arccosh": (2.2, 2.2), "arctanh": (2.0, 2.0),
+    "power": (0.75, 0.6), "hypot": (1.0, 0.55), "cbrt": (0.55, 0.55),
+    "logaddexp": (2.0, 2.4), "logaddexp2": (2.0, 2.4),
+    "erf": (1.2, 1.4), "erfc": (4.2, 4.2),
+    "fmod": (0.0, 0.0), "remainder": (0.55, 0.55), "floor_divide": (0.0, 0.0),
+}  # fmt: skip
+"""Largest errors in float64 and float32, in units in the last place of the result; those of
+logaddexp and logaddexp2 in units of the largest operand, if that is larger.
+"""
+
 KERNELS: Final[Mapping[str, Kernel]] = {
     **{
         name: _unary(function)
@@ -1091,6 +1158,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
         for name, function in {
             "arctan2": _arctan2, "hypot": _hypot, "power": _power,
             "logaddexp": _logaddexp, "logaddexp2": _logaddexp2,
+            "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
         }.items()
     },
 }  # fmt: skip
