@@ -24,7 +24,7 @@ BASE = {
 }  # fmt: skip
 LAYERS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"},
-    {"executor"}, {"api"},
+    {"executor"}, {"native"}, {"api"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
 API_FILES = {"custom_derivatives", "testing", "debug", "nn", "viz", "random", "policies", "stages"}

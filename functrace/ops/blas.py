@@ -69,6 +69,20 @@ def _symbol(library: Any, name: str) -> Any:
     return None
 
 
+def routine_address(name: str) -> int | None:
+    """Return the address of a Fortran routine of NumPy's BLAS (``"dgemm"``), or ``None``.
+
+    Integers are passed as 64-bit ones, and the hidden lengths of strings last.
+    """
+    library = _library()
+    found = None if library is None else _symbol(library, name)
+    if found is None:
+        return None
+    import ctypes
+
+    return ctypes.cast(found, ctypes.c_void_p).value
+
+
 @functools.lru_cache(maxsize=16)
 def _numpys(name: Name, char: str) -> Callable[..., Array] | None:
     """Return a routine of NumPy's BLAS for a dtype, on stacks; ``None`` unless it passes a test."""

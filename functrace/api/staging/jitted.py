@@ -62,6 +62,7 @@ import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, function_name
 from functrace.api.capture.transformed import transformed
+from functrace.api.staging.backends import BackendName, backend_named
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
 from functrace.api.staging.program_cache import (
@@ -140,6 +141,7 @@ def jit(
     guards: bool = ...,
     max_paths: int = ...,
     passes: Sequence[UserPass] = ...,
+    backend: BackendName | None = ...,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -153,6 +155,7 @@ def jit(
     guards: bool = ...,
     max_paths: int = ...,
     passes: Sequence[UserPass] = ...,
+    backend: BackendName | None = ...,
 ) -> Jitted[..., Any]: ...
 @overload
 def jit(
@@ -166,6 +169,7 @@ def jit(
     guards: bool = ...,
     max_paths: int = ...,
     passes: Sequence[UserPass] = ...,
+    backend: BackendName | None = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @entry
 def jit(
@@ -179,6 +183,7 @@ def jit(
     guards: bool = False,
     max_paths: int = 64,
     passes: Sequence[UserPass] = (),
+    backend: BackendName | None = None,
 ) -> Any:
     """Make a function that computes ``f`` by generated code, compiled once per signature.
 
@@ -202,6 +207,9 @@ def jit(
             is dropped first.
         passes: functions from a program to an equal one, which are applied before this function is
             compiled.
+        backend: "numpy" (the default) for generated NumPy code; "native" for machine code, which
+            LLVM makes in 20 to 500 ms (the extra ``native``). Operations without a native form run
+            in NumPy. Machine code returns NumPy's results up to rounding.
 
     Returns:
         a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy
@@ -212,7 +220,8 @@ def jit(
             guards.
         ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor
             numeric; if a method's object could change unnoticed; if a donated array is a view,
-            read-only, or passed twice; for guards together with passes or donation.
+            read-only, or passed twice; for guards together with passes or donation; for an
+            unknown backend.
         ProgramError: if a pass returns no program, or one with other inputs or outputs.
 
     Example:
@@ -234,7 +243,7 @@ def jit(
         "static_argnames": static_argnames,
         "maxsize": maxsize,
     }
-    options |= {"guards": guards, "max_paths": max_paths, "passes": passes}
+    options |= {"guards": guards, "max_paths": max_paths, "passes": passes, "backend": backend}
     rows = as_passes(passes, "jit")
     if rows and guards:
         raise ArgumentError(
@@ -254,7 +263,9 @@ def jit(
         raise ArgumentError(
             f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums"
         )
-    cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None)
+    cache = ProgramCache(
+        f, name, donated, rows, maxsize, max_paths if guards else None, backend_named(backend)
+    )
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray
     others: dict[object, Callable[..., Any]] = {}

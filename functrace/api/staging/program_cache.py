@@ -50,6 +50,7 @@ from functrace.tree import unflatten
 from functrace.typing import Array
 
 if TYPE_CHECKING:
+    from functrace.executor.backend import Backend
     from functrace.tree import PyTreeSpec
 
 MOST_BYTES = 256 << 20
@@ -131,6 +132,7 @@ class StagedProgram(Specialization):
         out_tree: structure of the result.
         passes: the user's passes.
         piece: the last piece of the path, which computes the results.
+        backend: compiler of the program; NumPy source by default.
     """
 
     def __init__(
@@ -139,7 +141,9 @@ class StagedProgram(Specialization):
         out_tree: PyTreeSpec,
         passes: Sequence[Pass] = (),
         piece: PathSegment | None = None,
+        backend: Backend | None = None,
     ) -> None:
+        self.backend = backend
         super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
         self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
         self.is_leaf = out_tree.is_leaf()
@@ -149,12 +153,12 @@ class StagedProgram(Specialization):
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """Generated code, a function of arrays; compiled at the first access."""
-        return compile_at_once(self.program, passes=self.passes)
+        return compile_at_once(self.program, passes=self.passes, backend=self.backend)
 
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
         """Generated code that takes the constants as further arguments."""
-        return compile_at_once(self.closed[0], passes=self.passes)
+        return compile_at_once(self.closed[0], passes=self.passes, backend=self.backend)
 
     def follow(self, before: StagedProgram) -> None:
         """Replace a program of which captured arrays have changed; reuse its code if only constants
@@ -268,6 +272,7 @@ class ProgramCache(Table[StagedProgram]):
         maxsize: maximum number of signatures kept.
         max_paths: maximum number of paths per signature, if the function may concretize values;
             else ``None``.
+        backend: compiler of the programs; NumPy source by default.
     """
 
     def __init__(
@@ -278,6 +283,7 @@ class ProgramCache(Table[StagedProgram]):
         passes: Sequence[Pass],
         maxsize: int,
         max_paths: int | None,
+        backend: Backend | None = None,
     ) -> None:
         if maxsize < 1 or (max_paths is not None and max_paths < 1):
             what = (
@@ -288,6 +294,7 @@ class ProgramCache(Table[StagedProgram]):
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
         self.signatures = SignatureGuard(name)
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
+        self.backend = backend
         self.maxsize, self.max_paths = maxsize, max_paths
         self.retraces = RetraceLog(name)
         self.misses = self.guard_misses = 0
@@ -404,7 +411,7 @@ class ProgramCache(Table[StagedProgram]):
         if places:
             staged = StagedProgramWithDonation(program, call.out_tree, self.passes, places, name)
         else:
-            staged = StagedProgram(program, call.out_tree, self.passes)
+            staged = StagedProgram(program, call.out_tree, self.passes, backend=self.backend)
         before = next(self.leaves(self.root.next.get(signature.key)), None)
         if before is not None:
             staged.follow(before)

@@ -1,0 +1,64 @@
+"""The native backend: programs as machine code, through LLVM.
+
+What has no native form splits a program: maximal runs of operations that have one become single
+operations (`native_p`) of a program that the NumPy backend compiles.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import Plan, planned
+from functrace.executor.policy import Policy
+from functrace.ir.parts import Compiled
+from functrace.ir.program import Program
+
+
+@final
+class NativeBackend:
+    """The native backend; see the module's docstring."""
+
+    policy = Policy()
+
+    def compile(self, plan: Plan) -> Compiled:
+        """Compile a plan."""
+        from functrace.native.lowering import NoNativeForm
+
+        try:
+            return self.whole(plan)
+        except NoNativeForm:
+            return self.in_segments(plan.program)
+
+    def whole(self, plan: Plan) -> Compiled:
+        """Compile a plan to one function.
+
+        Raises:
+            NoNativeForm: if an operation has no native form.
+        """
+        from functrace.native.engine import NativeFunction
+        from functrace.native.lowering import lower
+        from functrace.native.rows import ROWS
+
+        program = plan.program
+        return NativeFunction(lower(plan, ROWS, program.name), lambda: _by_numpy(program)).call
+
+    def in_segments(self, program: Program) -> Compiled:
+        """Compile a program of which a part has a native form."""
+        from functrace.native.segments import segmented
+
+        def compile_segment(part: Program) -> Compiled:
+            return self.whole(planned(part, Policy()))
+
+        policy = Policy(NUMPY.policy.tuned, lambda inner: segmented(inner, compile_segment))
+        return NUMPY.compile(planned(program, policy))
+
+
+def _by_numpy(program: Program) -> Compiled:
+    return NUMPY.compile(planned(program))
+
+
+NATIVE = NativeBackend()
+"""The native backend."""

@@ -1,0 +1,605 @@
+"""Functions of machine code that Python calls.
+
+A compiled program is a builtin function (``METH_FASTCALL``), whose code LLVM has made together with
+that of the program: it checks that the arguments are arrays of the right shapes and dtypes in C
+order, allocates the results, and runs the program. For any other arguments, and after any status but
+0, it calls a Python function instead (the `fallback`). It is made by ctypes alone, from the layout of
+NumPy's arrays in memory, which is verified when the module is first used; where that differs (other
+implementations of Python), ctypes calls the program.
+
+Note [Floating-point flags]
+    NumPy warns of a division by zero, an overflow or an invalid operation. The code clears the
+    processor's flags, runs, and reads them: if one is set, it discards its results, and the
+    fallback, NumPy's form of the program, computes them with NumPy's own warnings at the user's line.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import platform
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, final
+
+import numpy as np
+
+from functrace.ir.parts import Compiled
+from functrace.native import llvm
+from functrace.native.kernels import KERNELS
+from functrace.native.llvm_text import (
+    RAISED,
+    Printer,
+    function_text,
+    kernels_text,
+    workspace,
+)
+from functrace.native.loop_ir import DType, Function, work_of
+
+FLAGGED: Final = 4
+"""Status of a run that has set a floating-point flag."""
+PATIENCE: Final = 8
+"""Runs with flags after which NumPy's form runs at once."""
+
+_numbers = itertools.count()
+
+
+@final
+class _Method(ctypes.Structure):
+    """CPython's ``PyMethodDef``."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_FASTCALL = 0x0080
+
+
+class Layout(NamedTuple):
+    """Offsets in an array object, and in a NumPy scalar.
+
+    Args:
+        data, ndim, dims, descr, flags: fields of ``PyArrayObject``.
+        value: of a scalar.
+    """
+
+    data: int = 16
+    ndim: int = 24
+    dims: int = 32
+    descr: int = 56
+    flags: int = 64
+    value: int = 16
+
+
+@functools.lru_cache(maxsize=1)
+def layout() -> Layout | None:
+    """Return the layout of NumPy's objects, or ``None`` if it is not the expected one."""
+    if platform.python_implementation() != "CPython" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return None
+    found = Layout()
+    for dtype in ("f8", "f4", "i8", "b1"):
+        for shape in ((2, 3, 4), (5,), ()):
+            x = np.ones(shape, dtype)
+            start = id(x)
+
+            def word(offset: int, kind: type[Any], start: int = start) -> Any:
+                return kind.from_address(start + offset).value
+
+            dims: list[int] = []
+            if shape:
+                place = word(found.dims, ctypes.c_int64)
+                dims = list((ctypes.c_int64 * len(shape)).from_address(place))
+            if (
+                object.__sizeof__(x) < found.flags + 4
+                or word(found.data, ctypes.c_int64) != x.ctypes.data
+                or word(found.ndim, ctypes.c_int) != x.ndim
+                or dims != list(shape)
+                or word(found.descr, ctypes.c_int64) != id(x.dtype)
+                or word(found.flags, ctypes.c_int) & 0x101 != 0x101
+            ):
+                return None
+        scalar = np.dtype(dtype).type(3)
+        size = scalar.dtype.itemsize
+        if ctypes.string_at(id(scalar) + found.value, size) != scalar.tobytes():
+            return None
+    return found
+
+
+class Symbols(NamedTuple):
+    """Addresses of functions and objects that generated code refers to.
+
+    Args:
+        array_type: ``numpy.ndarray``.
+        new_array: ``PyArray_New``.
+        to_scalar: ``PyArray_Scalar``.
+        new_tuple, set_item, vectorcall, decref, signals, allocate, free, lock, unlock, leave, enter:
+            functions of Python; the last four take and release its lock.
+    """
+
+    array_type: int
+    new_array: int
+    to_scalar: int
+    new_tuple: int
+    set_item: int
+    vectorcall: int
+    decref: int
+    signals: int
+    allocate: int
+    free: int
+    lock: int
+    unlock: int
+    leave: int
+    enter: int
+
+
+@functools.lru_cache(maxsize=1)
+def symbols() -> Symbols:
+    """Return the addresses."""
+    import numpy._core._multiarray_umath as umath  # type: ignore[import-not-found]  # (private)
+
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    pointer = api.PyCapsule_GetPointer(umath._ARRAY_API, None)
+    table = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_void_p))
+
+    def of_python(name: str) -> int:
+        return ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
+
+    return Symbols(
+        id(np.ndarray),
+        table[93] or 0,
+        table[60] or 0,
+        *map(
+            of_python,
+            (
+                "PyTuple_New", "PyTuple_SetItem", "PyObject_Vectorcall", "Py_DecRef",
+                "PyErr_CheckSignals", "PyMem_RawMalloc", "PyMem_RawFree", "PyGILState_Ensure",
+                "PyGILState_Release", "PyEval_SaveThread", "PyEval_RestoreThread",
+            ),
+        ),
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def gemm() -> tuple[int, int] | None:
+    """Return the addresses of ``dgemm`` and ``sgemm`` in NumPy's BLAS, with 64-bit integers."""
+    from functrace.ops.blas import routine_address
+
+    found = routine_address("dgemm"), routine_address("sgemm")
+    return None if None in found else found  # type: ignore[return-value]
+
+
+def module_text(function: Function, name: str) -> str:
+    """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python."""
+    printer = Printer()
+    body = function_text(printer, function, f"{name}_run")
+    kernels = kernels_text(printer, KERNELS)
+    parts = [
+        *printer.declarations.values(),
+        kernels,
+        _HEAD,
+        body,
+        _entry(function, name),
+        "attributes #0 = { noinline nounwind }",
+        "attributes #1 = { nounwind memory(none) willreturn }",
+    ]
+    return "\n".join(parts).replace("@functrace_table", f"@{name}_table")
+
+
+_FIELDS = Symbols._fields
+_COUNT = len(_FIELDS) + 4
+_FALLBACK, _DISABLED = len(_FIELDS), len(_FIELDS) + 1
+"""Places in the table: the addresses of `Symbols`, the fallback, and a flag."""
+
+
+def _address(name: str) -> str:
+    return (
+        f"ptr getelementptr ([{_COUNT} x ptr], ptr @functrace_table, i64 0, "
+        f"i64 {_FIELDS.index(name)})"
+    )
+
+
+_HEAD = f"""
+@functrace_table = internal global [{_COUNT} x ptr] zeroinitializer
+@functrace_dgemm = internal global ptr null
+@functrace_sgemm = internal global ptr null
+define internal i32 @functrace_signals() noinline {{
+  %lock = load ptr, {_address("lock")}
+  %signals = load ptr, {_address("signals")}
+  %unlock = load ptr, {_address("unlock")}
+  %state = call i32 %lock()
+  %result = call i32 %signals()
+  call void %unlock(i32 %state)
+  ret i32 %result
+}}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+LONG: Final = 100_000.0
+"""Instructions from which a program runs without Python's lock."""
+
+
+def _is_x86() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def _entry(function: Function, name: str) -> str:
+    """Return the functions around the program: set-up, a call by pointers, a call by objects."""
+    inputs, outputs = function.arguments, function.results
+    pointers = [f"%p{k}" for k in range(len(inputs) + len(outputs))]
+    _, temporary = workspace(function)
+    lines = [
+        f"""define void @{name}_setup(ptr %table, ptr %gemm) {{
+  call void @llvm.memcpy.p0.p0.i64(ptr @functrace_table, ptr %table, i64 {8 * _COUNT}, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr @functrace_dgemm, ptr %gemm, i64 8, i1 false)
+  %second = getelementptr i8, ptr %gemm, i64 8
+  call void @llvm.memcpy.p0.p0.i64(ptr @functrace_sgemm, ptr %second, i64 8, i1 false)
+  ret void
+}}""",
+        _flagged_run(function, name),
+        f"define i32 @{name}_call(ptr %pointers) {{",
+    ]
+    for k, pointer in enumerate([*pointers, "%workspace"]):
+        lines.append(f"  %g{k} = getelementptr i8, ptr %pointers, i64 {8 * k}")
+        lines.append(f"  {pointer} = load ptr, ptr %g{k}")
+    given = ", ".join(f"ptr {p}" for p in [*pointers, "%workspace"])
+    lines += [f"  %status = call i32 @{name}_flagged({given})", "  ret i32 %status", "}"]
+    lines.append(_object_entry(function, name, temporary))
+    return "\n".join(lines)
+
+
+def _flagged_run(function: Function, name: str) -> str:
+    """Return the function that runs the program between two looks at the floating-point flags."""
+    count = len(function.arguments) + len(function.results) + 1
+    given = ", ".join(f"ptr %p{k}" for k in range(count))
+    if _is_x86():
+        before = """  %csr = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %csr)
+  %old = load i32, ptr %csr
+  %clear = and i32 %old, -64
+  store i32 %clear, ptr %csr
+  call void @llvm.x86.sse.ldmxcsr(ptr %csr)"""
+        after = """  call void @llvm.x86.sse.stmxcsr(ptr %csr)
+  %new = load i32, ptr %csr
+  store i32 %old, ptr %csr
+  call void @llvm.x86.sse.ldmxcsr(ptr %csr)
+  %found = and i32 %new, 13"""
+        declared = (
+            "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)"
+        )
+    else:
+        bits = 7 if platform.machine().lower() in ("aarch64", "arm64") else 31
+        before = f"  %cleared = call i32 @feclearexcept(i32 {bits})"
+        after = f"  %found = call i32 @fetestexcept(i32 {bits})"
+        declared = "declare i32 @feclearexcept(i32)\ndeclare i32 @fetestexcept(i32)"
+    return f"""{declared}
+define internal i32 @{name}_flagged({given}) {{
+{before}
+  %status = call i32 @{name}_run({given})
+{after}
+  %any = icmp ne i32 %found, 0
+  %shifted = shl i32 %found, 8
+  %flags = or i32 %shifted, {FLAGGED}
+  %good = icmp eq i32 %status, 0
+  %both = and i1 %any, %good
+  %result = select i1 %both, i32 %flags, i32 %status
+  ret i32 %result
+}}"""
+
+
+def _object_entry(function: Function, name: str, temporary: int) -> str:
+    """Return the function that Python calls: ``PyObject *(self, args, nargs)``."""
+    where = layout() or Layout()
+    inputs, outputs = function.arguments, function.results
+    lines: list[str] = []
+    numbers = itertools.count()
+
+    def new() -> str:
+        return f"%y{next(numbers)}"
+
+    def value(text: str) -> str:
+        made = new()
+        lines.append(f"  {made} = {text}")
+        return made
+
+    def field(pointer: str, offset: int, kind: str) -> str:
+        return value(f"load {kind}, ptr {value(f'getelementptr i8, ptr {pointer}, i64 {offset}')}")
+
+    def symbol(key: str | int) -> str:
+        place = key if isinstance(key, int) else _FIELDS.index(key)
+        return value(
+            f"load ptr, ptr getelementptr ([{_COUNT} x ptr], ptr @functrace_table, i64 0, i64 {place})"
+        )
+
+    blocks = itertools.count()
+
+    def need(condition: str) -> None:
+        block = f"ok{next(blocks)}"
+        lines.append(f"  br i1 {condition}, label %{block}, label %other")
+        lines.append(f"{block}:")
+
+    head = [f"define ptr @{name}_entry(ptr %self, ptr %args, i64 %count) {{", "entry:"]
+    slots: list[str] = []
+    off = value(f"ptrtoint ptr {symbol(_DISABLED)} to i64")
+    need(value(f"icmp eq i64 {off}, 0"))
+    need(value(f"icmp eq i64 %count, {len(inputs)}"))
+    array_type = symbol("array_type") if inputs else ""
+    data: list[str] = []
+    for k, (buffer, shape) in enumerate(inputs):
+        x = field("%args", 8 * k, "ptr")
+        kind = field(x, 8, "ptr")
+        if not shape:
+            # a NumPy scalar of the dtype, a float for float64, or an array without axes
+            is_scalar = value(f"icmp eq ptr {kind}, inttoptr (i64 {id(buffer.dtype.type)} to ptr)")
+            if buffer.dtype == np.float64:
+                is_float = value(f"icmp eq ptr {kind}, inttoptr (i64 {id(float)} to ptr)")
+                is_scalar = value(f"or i1 {is_scalar}, {is_float}")
+            inner, array, end = (f"{w}{next(blocks)}" for w in ("scalar", "array", "end"))
+            lines.append(f"  br i1 {is_scalar}, label %{inner}, label %{array}")
+            lines.append(f"{inner}:")
+            first = value(f"getelementptr i8, ptr {x}, i64 {where.value}")
+            lines.append(f"  br label %{end}")
+            lines.append(f"{array}:")
+            second = _checked_array(lines, value, field, need, x, kind, array_type, buffer.dtype, shape, where)  # fmt: skip
+            last = next(line[:-1] for line in reversed(lines) if line.endswith(":"))
+            lines.append(f"  br label %{end}")
+            lines.append(f"{end}:")
+            data.append(value(f"phi ptr [{first}, %{inner}], [{second}, %{last}]"))
+            continue
+        data.append(_checked_array(lines, value, field, need, x, kind, array_type, buffer.dtype, shape, where))  # fmt: skip
+    # results
+    dims_text: list[str] = []
+    results: list[str] = []
+    targets: list[str] = []
+    for k, (buffer, shape) in enumerate(outputs):
+        if not shape:
+            slot = f"%slot{k}"
+            slots.append(f"  {slot} = alloca i64, align 8")
+            targets.append(slot)
+            results.append("")
+            continue
+        dims = f"@{name}_dims{k}"
+        dims_text.append(
+            f"{dims} = internal constant [{len(shape)} x i64] [{', '.join(f'i64 {n}' for n in shape)}]"
+        )
+        made = value(
+            f"call ptr {symbol('new_array')}(ptr {symbol('array_type')}, i32 {len(shape)}, ptr {dims}, "
+            f"i32 {buffer.dtype.num}, ptr null, ptr null, i32 0, i32 0, ptr null)"
+        )
+        is_there = value(f"icmp ne ptr {made}, null")
+        block = f"ok{next(blocks)}"
+        lines.append(f"  br i1 {is_there}, label %{block}, label %failed{k}")
+        lines.append(f"{block}:")
+        results.append(made)
+        targets.append(field(made, where.data, "ptr"))
+    if temporary:
+        memory = value(f"call ptr {symbol('allocate')}(i64 {temporary + 64})")
+        block = f"ok{next(blocks)}"
+        lines.append(
+            f"  br i1 {value(f'icmp ne ptr {memory}, null')}, label %{block}, label %release"
+        )
+        lines.append(f"{block}:")
+        place = value(f"ptrtoint ptr {memory} to i64")
+        aligned = value(f"and i64 {value(f'add i64 {place}, 63')}, -64")
+        work = value(f"inttoptr i64 {aligned} to ptr")
+    else:
+        memory, work = "", "null"
+    given = ", ".join(f"ptr {p}" for p in [*data, *targets, work])
+    is_long = work_of(function.body) >= LONG
+    thread = value(f"call ptr {symbol('leave')}()") if is_long else ""
+    status = value(f"call i32 @{name}_flagged({given})")
+    if is_long:
+        lines.append(f"  call void {symbol('enter')}(ptr {thread})")
+    if temporary:
+        lines.append(f"  call void {symbol('free')}(ptr {memory})")
+    lines.append(f"  br i1 {value(f'icmp eq i32 {status}, 0')}, label %good, label %release")
+    lines.append("good:")
+    made_tuple = value(f"call ptr {symbol('new_tuple')}(i64 {len(outputs)})")
+    lines.append(f"  br i1 {value(f'icmp ne ptr {made_tuple}, null')}, label %full, label %release")
+    lines.append("full:")
+    set_item = symbol("set_item") if outputs else ""
+    for k, (buffer, shape) in enumerate(outputs):
+        made = results[k]
+        if not shape:
+            descr = f"inttoptr (i64 {id(np.dtype(buffer.dtype.char))} to ptr)"
+            made = value(f"call ptr {symbol('to_scalar')}(ptr {targets[k]}, ptr {descr}, ptr null)")
+        lines.append(f"  call i32 {set_item}(ptr {made_tuple}, i64 {k}, ptr {made})")
+    lines.append(f"  ret ptr {made_tuple}")
+    # discard the results, and let the fallback run
+    lines.append("release:")
+    for made in results:
+        if made:
+            lines.append(f"  call void {symbol('decref')}(ptr {made})")
+    if is_long:
+        lines.append(
+            f"  br i1 {value(f'icmp eq i32 {status}, {RAISED}')}, label %raised, label %other"
+        )
+        lines.append("raised:")
+        lines.append("  ret ptr null")
+    else:
+        lines.append("  br label %other")
+    for k in reversed(range(len(outputs))):
+        if not results[k]:
+            continue
+        lines.append(f"failed{k}:")
+        for made in results[:k]:
+            if made:
+                lines.append(f"  call void {symbol('decref')}(ptr {made})")
+        lines.append("  ret ptr null")
+    lines.append("other:")
+    result = value(
+        f"call ptr {symbol('vectorcall')}(ptr {symbol(_FALLBACK)}, ptr %args, i64 %count, ptr null)"
+    )
+    lines.append(f"  ret ptr {result}")
+    return "\n".join([*dims_text, *head, *slots, *lines, "}"])
+
+
+def _checked_array(
+    lines: list[str],
+    value: Callable[[str], str],
+    field: Callable[[str, int, str], str],
+    need: Callable[[str], None],
+    x: str,
+    kind: str,
+    array_type: str,
+    dtype: DType,
+    shape: Sequence[int],
+    where: Layout,
+) -> str:
+    """Write the checks of an array; returns the pointer to its elements."""
+    del lines
+    need(value(f"icmp eq ptr {kind}, {array_type}"))
+    descr = field(x, where.descr, "ptr")
+    need(value(f"icmp eq ptr {descr}, inttoptr (i64 {id(np.dtype(dtype.char))} to ptr)"))
+    need(value(f"icmp eq i32 {field(x, where.ndim, 'i32')}, {len(shape)}"))
+    flags = value(f"and i32 {field(x, where.flags, 'i32')}, 257")
+    need(value(f"icmp eq i32 {flags}, 257"))
+    if shape:
+        dims = field(x, where.dims, "ptr")
+        for k, size in enumerate(shape):
+            need(value(f"icmp eq i64 {field(dims, 8 * k, 'i64')}, {size}"))
+    return field(x, where.data, "ptr")
+
+
+@final
+class NativeFunction:
+    """A program as machine code.
+
+    Args:
+        function: the program in loop IR.
+        plain: makes NumPy's form of the program, when it is first needed.
+
+    Attributes:
+        call: the function that Python calls.
+        fallbacks: how many calls ran NumPy's form.
+    """
+
+    def __init__(self, function: Function, plain: Callable[[], Compiled]) -> None:
+        self._function = function
+        self._make_plain = plain
+        self._plain: Compiled | None = None
+        self.fallbacks = 0
+        name = f"functrace_native_{next(_numbers)}"
+        text = module_text(function, name)
+        code = llvm.object_code(text)
+        self._engine, (setup, call, entry) = llvm.load(
+            code, (f"{name}_setup", f"{name}_call", f"{name}_entry")
+        )
+        self._call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
+        found = symbols()
+        self._table = (ctypes.c_void_p * (len(found) + 4))(
+            *found, id(self._fallback_method()), None
+        )
+        self._setup = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(setup)
+        addresses = gemm() or (0, 0)
+        self._gemm = (ctypes.c_void_p * 2)(*addresses)
+        self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
+        if layout() is None:
+            self.call: Compiled = self._fallback
+        else:
+            self._method = _Method(b"native", entry, _FASTCALL, None)
+            make = ctypes.pythonapi.PyCFunction_NewEx
+            make.restype = ctypes.py_object
+            make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+            # (the builtin holds this object, whose table and code it uses)
+            self.call = make(ctypes.addressof(self._method), self, None)
+
+    def _fallback_method(self) -> Any:
+        import weakref
+
+        owner = weakref.ref(self)
+
+        def fallback(*arguments: object) -> tuple[Any, ...]:
+            native = owner()
+            assert native is not None  # the builtin holds it
+            return native._fallback(*arguments)
+
+        self._kept = fallback
+        return fallback
+
+    def plain(self) -> Compiled:
+        """Return NumPy's form."""
+        if self._plain is None:
+            self._plain = self._make_plain()
+        return self._plain
+
+    def _fallback(self, *arguments: object) -> tuple[Any, ...]:
+        """Run with arguments that the entry does not take, or NumPy's form of the program."""
+        if self._table[_DISABLED]:
+            return self.plain()(*arguments)
+        given = self._arranged(arguments)
+        if given is None:
+            return self.plain()(*arguments)
+        if layout() is not None:
+            if any(x is not y for x, y in zip(given, arguments, strict=True)):
+                return self.call(*given)
+            if "ignore" not in np.geterr().values():
+                return self._by_numpy(arguments)
+        results = self.run(given)
+        return self._by_numpy(arguments) if results is None else results
+
+    def run(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Run machine code through ctypes, as NumPy's settings for errors say.
+
+        Returns:
+            the results, or ``None`` if NumPy's form has to run.
+        """
+        arrays = [np.ascontiguousarray(x) for x in arguments]
+        outputs = [np.empty(shape, buffer.dtype) for buffer, shape in self._function.results]
+        _, temporary = workspace(self._function)
+        work = np.empty(temporary + 64, np.uint8)
+        start = -(-work.ctypes.data // 64) * 64
+        pointers = (ctypes.c_void_p * (len(arrays) + len(outputs) + 1))(
+            *[x.ctypes.data for x in (*arrays, *outputs)], start
+        )
+        status = self._call(ctypes.addressof(pointers))
+        if status and not (status & 0xFF == FLAGGED and _is_ignored(status >> 8)):
+            return None
+        return tuple([x if x.ndim else x[()] for x in outputs])
+
+    def _by_numpy(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Run NumPy's form after machine code has failed; from now on at once, if that is often."""
+        self.fallbacks += 1
+        if self.fallbacks == PATIENCE:
+            self._table[_DISABLED] = 1
+            self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
+        return self.plain()(*arguments)
+
+    def _arranged(self, arguments: Sequence[Any]) -> list[Any] | None:
+        """Return the arguments as the entry takes them; ``None`` if they are other arrays than the
+        program's.
+        """
+        if len(arguments) != len(self._function.arguments):
+            return None
+        found: list[Any] = []
+        for x, (buffer, shape) in zip(arguments, self._function.arguments, strict=True):
+            dtype = np.dtype(buffer.dtype.char)
+            if np.shape(x) != shape or getattr(x, "dtype", None) != dtype:
+                return None
+            if not shape:
+                found.append(x if type(x) in (dtype.type, np.ndarray) else np.asarray(x)[()])
+            elif (
+                type(x) is np.ndarray
+                and x.dtype is dtype
+                and x.flags.c_contiguous
+                and x.flags.aligned
+            ):
+                found.append(x)
+            else:
+                found.append(np.require(np.asarray(x, dtype), requirements=("C", "A")))
+        return found
+
+
+_NAMES = {1: "invalid", 4: "divide", 8: "over"} if _is_x86() else {1: "invalid", 2: "divide", 4: "over"}  # fmt: skip
+
+
+def _is_ignored(flags: int) -> bool:
+    """Return True if NumPy's settings ignore all flags."""
+    settings = np.geterr()
+    return all(settings[name] == "ignore" for bit, name in _NAMES.items() if flags & bit)  # type: ignore[literal-required]

@@ -1,0 +1,93 @@
+"""Compile LLVM IR to machine code with llvmlite, for this machine.
+
+llvmlite is imported when the first program is compiled (30 ms). LLVM runs without Python's lock.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from functrace.errors import UnsupportedFunctionError
+
+
+class Machine(NamedTuple):
+    """The machine that code is made for.
+
+    Args:
+        binding: the module ``llvmlite.binding``.
+        cpu: LLVM's name of the processor.
+        features: its features, as LLVM writes them.
+        version: versions of llvmlite and LLVM.
+    """
+
+    binding: Any
+    cpu: str
+    features: str
+    version: str
+
+
+@functools.lru_cache(maxsize=1)
+def machine() -> Machine:
+    """Return this machine.
+
+    Raises:
+        UnsupportedFunctionError: if llvmlite is not installed.
+    """
+    try:
+        import llvmlite
+        import llvmlite.binding as binding
+    except ImportError as error:
+        raise UnsupportedFunctionError(
+            'backend="native" needs llvmlite', fix="pip install functrace-numpy[native]"
+        ) from error
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    version = ".".join(map(str, binding.llvm_version_info))
+    features = binding.get_host_cpu_features().flatten()
+    return Machine(
+        binding, binding.get_host_cpu_name(), features, f"{llvmlite.__version__} {version}"
+    )
+
+
+def _target(level: int) -> Any:
+    here = machine()
+    triple = here.binding.Target.from_default_triple()
+    return triple.create_target_machine(
+        cpu=here.cpu, features=here.features, opt=level, jit=True, reloc="pic"
+    )
+
+
+def object_code(text: str, level: int = 2, *, slp: bool = True) -> bytes:
+    """Return the object code of a module.
+
+    Args:
+        text: the module in LLVM IR.
+        level: of optimization, 0 to 3.
+        slp: True to vectorize straight-line code.
+    """
+    binding = machine().binding
+    target = _target(level)
+    module = binding.parse_assembly(text)
+    module.triple, module.data_layout = binding.get_process_triple(), str(target.target_data)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization, options.slp_vectorization = True, slp
+    builder = binding.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    return target.emit_object(module)
+
+
+def load(code: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
+    """Link object code into the process.
+
+    Returns:
+        an object that keeps the code in memory, and the addresses of functions.
+    """
+    binding = machine().binding
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target(2))
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine, tuple(engine.get_function_address(name) for name in names)

@@ -1,0 +1,490 @@
+"""Print loop IR as LLVM IR.
+
+A scalar is a value of the same name; a bool is an ``i1``, and a byte in memory. Mutable scalars are
+stack slots, which LLVM turns into registers. Buffers do not overlap. The functions that a program
+calls (`functrace.native.kernels`) are written in the same IR, and printed as functions of scalars:
+LLVM inlines them where there are few calls, and vectorizes loops that contain them.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, final
+
+import numpy as np
+
+from functrace.native.loop_ir import (
+    Affine,
+    Assign,
+    Atom,
+    Buffer,
+    Const,
+    Declare,
+    DType,
+    Fail,
+    For,
+    Function,
+    Get,
+    If,
+    Let,
+    Load,
+    MatrixProduct,
+    Statement,
+    Store,
+    While,
+    walk,
+)
+
+_TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1"}
+
+
+def type_of(dtype: DType) -> str:
+    """Return the LLVM type of a scalar."""
+    name = dtype.str[1:]
+    return _TYPES.get(name) or f"i{8 * dtype.itemsize}"
+
+
+def stored_type(dtype: DType) -> str:
+    """Return the LLVM type of an element in memory."""
+    return "i8" if dtype.kind == "b" else type_of(dtype)
+
+
+def constant_text(value: complex, dtype: DType) -> str:
+    """Return the text of a number."""
+    if dtype.kind == "f":
+        number = float(dtype.type(value))
+        return "0x" + struct.pack(">d", number).hex().upper()
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    return str(int(dtype.type(value)))
+
+
+_COMPARISONS: Final = {
+    "equal": ("oeq", "eq", "eq"),
+    "not_equal": ("une", "ne", "ne"),
+    "less": ("olt", "slt", "ult"),
+    "less_equal": ("ole", "sle", "ule"),
+    "greater": ("ogt", "sgt", "ugt"),
+    "greater_equal": ("oge", "sge", "uge"),
+}
+_ARITHMETIC: Final = {
+    "add": ("fadd", "add"),
+    "sub": ("fsub", "sub"),
+    "mul": ("fmul", "mul"),
+}
+_BITS: Final = {"and": "and", "or": "or", "xor": "xor", "shift_left": "shl"}
+_INTRINSICS: Final = {
+    "sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "copysign": 2, "fma": 3,
+}  # fmt: skip
+"""Ops that are intrinsics of LLVM, and how many operands each has."""
+
+INTRINSIC_NAMES: Final = {"ctpop": 1, "smax": 2, "smin": 2, "umax": 2, "umin": 2, "abs": 2}
+
+
+@final
+class Printer:
+    """Printer of the body of one function."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        """Stack slots."""
+        self.declarations: dict[str, str] = {}
+        """Intrinsics that are used: name to declaration."""
+        self.calls: set[tuple[str, str]] = set()
+        """Kernels that are called: name and dtype."""
+        self._numbers: Iterator[int] = itertools.count()
+        self._block = "entry"
+        self._slots: dict[str, DType] = {}
+
+    # -- text --
+
+    def _new(self) -> str:
+        return f"%x{next(self._numbers)}"
+
+    def _add(self, line: str) -> None:
+        self.lines.append(f"  {line}")
+
+    def _value(self, text: str) -> str:
+        name = self._new()
+        self._add(f"{name} = {text}")
+        return name
+
+    def _label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self._block = name
+
+    def atom(self, atom: Atom) -> str:
+        """Return the text of an operand."""
+        return constant_text(atom.value, atom.dtype) if type(atom) is Const else f"%{atom.name}"
+
+    def _index(self, index: Affine) -> str:
+        total = ""
+        for name, factor in index.terms:
+            term = f"%{name}" if factor == 1 else self._value(f"mul nsw i64 %{name}, {factor}")
+            total = term if not total else self._value(f"add nsw i64 {total}, {term}")
+        if not total:
+            return str(index.offset)
+        return self._value(f"add nsw i64 {total}, {index.offset}") if index.offset else total
+
+    def address(self, buffer: Buffer, index: Affine) -> str:
+        """Return the address of an element."""
+        place = self._index(index)
+        kind = stored_type(buffer.dtype)
+        return self._value(f"getelementptr inbounds {kind}, ptr %{buffer.name}, i64 {place}")
+
+    def intrinsic(self, name: str, kinds: Sequence[str], result: str) -> str:
+        """Declare an intrinsic; returns its name."""
+        full = f"@llvm.{name}.{_suffix(kinds[0])}"
+        shown = [*kinds[:1], "i1"] if name == "abs" else kinds
+        self.declarations[full] = f"declare {result} {full}({', '.join(shown)})"
+        return full
+
+    # -- statements --
+
+    def block(self, statements: Sequence[Statement]) -> None:
+        """Print a block."""
+        for statement in statements:
+            match statement:
+                case Let():
+                    self._let(statement)
+                case Load(name, dtype, buffer, index):
+                    where = self.address(buffer, index)
+                    if dtype.kind == "b":
+                        byte = self._value(f"load i8, ptr {where}")
+                        self._add(f"%{name} = icmp ne i8 {byte}, 0")
+                    else:
+                        self._add(f"%{name} = load {type_of(dtype)}, ptr {where}")
+                case Store(buffer, index, value):
+                    text = self.atom(value)
+                    if buffer.dtype.kind == "b":
+                        text = self._value(f"zext i1 {text} to i8")
+                    where = self.address(buffer, index)
+                    self._add(f"store {stored_type(buffer.dtype)} {text}, ptr {where}")
+                case Declare(name, dtype, value):
+                    self._slots[name] = dtype
+                    self.entry.append(f"  %{name} = alloca {type_of(dtype)}")
+                    self._add(f"store {type_of(dtype)} {self.atom(value)}, ptr %{name}")
+                case Get(name, dtype, variable):
+                    self._add(f"%{name} = load {type_of(dtype)}, ptr %{variable}")
+                case Assign(variable, value):
+                    kind = type_of(self._slots[variable])
+                    self._add(f"store {kind} {self.atom(value)}, ptr %{variable}")
+                case For():
+                    self._for(statement)
+                case While(condition, value, body):
+                    head, inside, end = (f"{word}{next(self._numbers)}" for word in "WBE")
+                    self._add(f"br label %{head}")
+                    self._label(head)
+                    self.block(condition)
+                    self._add(f"br i1 {self.atom(value)}, label %{inside}, label %{end}")
+                    self._label(inside)
+                    self.block(body)
+                    self._signals_sometimes()
+                    self._add(f"br label %{head}")
+                    self._label(end)
+                case If(value, then, otherwise):
+                    first, second, end = (f"{word}{next(self._numbers)}" for word in "TFE")
+                    self._add(f"br i1 {self.atom(value)}, label %{first}, label %{second}")
+                    self._label(first)
+                    self.block(then)
+                    self._add(f"br label %{end}")
+                    self._label(second)
+                    self.block(otherwise)
+                    self._add(f"br label %{end}")
+                    self._label(end)
+                case Fail(value, code):
+                    self._fail(self.atom(value), code)
+                case MatrixProduct():
+                    self._product(statement)
+
+    def _fail(self, text: str, code: int) -> None:
+        bad, good = (f"{word}{next(self._numbers)}" for word in "XG")
+        self._add(f"br i1 {text}, label %{bad}, label %{good}")
+        self._label(bad)
+        self._add(f"ret i32 {code}")
+        self._label(good)
+
+    def _signals(self) -> None:
+        """Look for signals; return the status of an exception if Python has set one."""
+        found = self._value("call i32 @functrace_signals()")
+        self._fail(self._value(f"icmp ne i32 {found}, 0"), RAISED)
+
+    def _signals_sometimes(self) -> None:
+        """Count the steps of a loop, and look for signals now and then."""
+        slot = self._new()
+        self.entry += [f"  {slot} = alloca i64", f"  store i64 0, ptr {slot}"]
+        steps = self._value(f"add i64 {self._value(f'load i64, ptr {slot}')}, 1")
+        self._add(f"store i64 {steps}, ptr {slot}")
+        self._look(steps)
+
+    def _look(self, steps: str) -> None:
+        every = self._value(f"and i64 {steps}, {STEPS_BETWEEN_SIGNALS - 1}")
+        look = self._value(f"icmp eq i64 {every}, {STEPS_BETWEEN_SIGNALS - 1}")
+        yes, no = (f"{word}{next(self._numbers)}" for word in "SN")
+        self._add(f"br i1 {look}, label %{yes}, label %{no}")
+        self._label(yes)
+        self._signals()
+        self._add(f"br label %{no}")
+        self._label(no)
+
+    def _for(self, loop: For) -> None:
+        head, end = f"L{loop.counter}", f"E{loop.counter}"
+        steps = f"%{loop.counter}.steps" if loop.reverse else f"%{loop.counter}"
+        count = self.atom(loop.count)
+        before = self._block
+        if type(loop.count) is not Const or loop.count.value < 1:
+            some = self._value(f"icmp sgt i64 {count}, 0")
+            self._add(f"br i1 {some}, label %{head}, label %{end}")
+        else:
+            self._add(f"br label %{head}")
+        self._label(head)
+        place = len(self.lines)
+        self.lines.append("")
+        if loop.reverse:
+            last = self._value(f"sub nsw i64 {count}, 1")
+            self._add(f"%{loop.counter} = sub nsw i64 {last}, {steps}")
+        self.block(loop.body)
+        if loop.long:
+            self._look(steps)
+        self._add(f"{steps}.next = add nuw nsw i64 {steps}, 1")
+        self._add(f"{steps}.done = icmp eq i64 {steps}.next, {count}")
+        self._add(f"br i1 {steps}.done, label %{end}, label %{head}")
+        self.lines[place] = f"  {steps} = phi i64 [0, %{before}], [{steps}.next, %{self._block}]"
+        self._label(end)
+
+    def _product(self, product: MatrixProduct) -> None:
+        (a, a_at, a_lead, a_turned), (b, b_at, b_lead, b_turned) = product.a, product.b
+        c, c_at, c_lead = product.c
+        rows, columns, inner = product.sizes
+        kind = type_of(c.dtype)
+        one, zero = constant_text(1, c.dtype), constant_text(0, c.dtype)
+        # The transpose of a row-major matrix is column-major: c^T = b^T a^T.
+        operands = [
+            self._slot("i8", str(ord("T" if b_turned else "N"))),
+            self._slot("i8", str(ord("T" if a_turned else "N"))),
+            *[self._slot("i64", str(n)) for n in (columns, rows, inner)],
+            self._slot(kind, one),
+            self.address(b, b_at), self._slot("i64", str(b_lead)),
+            self.address(a, a_at), self._slot("i64", str(a_lead)),
+            self._slot(kind, zero),
+            self.address(c, c_at), self._slot("i64", str(c_lead)),
+        ]  # fmt: skip
+        symbol = self._value(f"load ptr, ptr @functrace_{'d' if kind == 'double' else 's'}gemm")
+        self._add(f"call void {symbol}({', '.join(f'ptr {x}' for x in operands)}, i64 1, i64 1)")
+
+    def _slot(self, kind: str, text: str) -> str:
+        name = self._new()
+        self.entry.append(f"  {name} = alloca {kind}")
+        self._add(f"store {kind} {text}, ptr {name}")
+        return name
+
+    def _let(self, let: Let) -> None:
+        text = self._operation(let)
+        self._add(f"%{let.name} = {text}")
+
+    def _operation(self, let: Let) -> str:
+        op, operands, dtype = let.op, let.operands, let.dtype
+        x = [self.atom(atom) for atom in operands]
+        source = operands[0].dtype
+        kind, is_float = type_of(source), source.kind == "f"
+        if op in _ARITHMETIC:
+            return f"{_ARITHMETIC[op][not is_float]} {kind} {x[0]}, {x[1]}"
+        if op == "add_any_order":
+            return (
+                f"fadd reassoc {kind} {x[0]}, {x[1]}" if is_float else f"add {kind} {x[0]}, {x[1]}"
+            )
+        if op in _COMPARISONS:
+            words = _COMPARISONS[op]
+            if is_float:
+                return f"fcmp {words[0]} {kind} {x[0]}, {x[1]}"
+            return f"icmp {words[1 if source.kind == 'i' else 2]} {kind} {x[0]}, {x[1]}"
+        if op == "div":
+            word = "fdiv" if is_float else "sdiv" if source.kind == "i" else "udiv"
+            return f"{word} {kind} {x[0]}, {x[1]}"
+        if op == "rest":  # of a division that rounds towards zero
+            word = "frem" if is_float else "srem" if source.kind == "i" else "urem"
+            return f"{word} {kind} {x[0]}, {x[1]}"
+        if op == "neg":
+            return f"fneg {kind} {x[0]}" if is_float else f"sub {kind} 0, {x[0]}"
+        if op == "select":
+            kind = type_of(dtype)
+            return f"select i1 {x[0]}, {kind} {x[1]}, {kind} {x[2]}"
+        if op in _BITS:
+            return f"{_BITS[op]} {kind} {x[0]}, {x[1]}"
+        if op == "shift_right":
+            return f"{'ashr' if source.kind == 'i' else 'lshr'} {kind} {x[0]}, {x[1]}"
+        if op == "not":
+            return f"xor {kind} {x[0]}, {'true' if source.kind == 'b' else -1}"
+        if op == "is_nan":
+            return f"fcmp uno {kind} {x[0]}, {x[0]}"
+        if op == "bits":
+            return f"bitcast {kind} {x[0]} to {type_of(dtype)}"
+        if op == "convert":
+            return _conversion(source, dtype, x[0])
+        if op in _INTRINSICS:
+            name = self.intrinsic(op, [kind] * _INTRINSICS[op], kind)
+            return f"call {kind} {name}({', '.join(f'{kind} {one}' for one in x)})"
+        if op == "absolute":
+            name = self.intrinsic("abs", [kind], kind)
+            return f"call {kind} {name}({kind} {x[0]}, i1 false)"
+        if op == "count_bits":
+            name = self.intrinsic("ctpop", [kind], kind)
+            return f"call {kind} {name}({kind} {x[0]})"
+        result = type_of(dtype)
+        self.calls.add((op, source.str[1:]))
+        given = [f"{type_of(a.dtype)} {one}" for a, one in zip(operands, x, strict=True)]
+        return f"call {result} @{kernel_name(op, source)}({', '.join(given)})"
+
+
+RAISED: Final = 2
+"""Status of a function during which Python has raised an exception."""
+STEPS_BETWEEN_SIGNALS: Final = 1024
+"""Steps of a long loop between two looks for signals; a power of two."""
+
+
+def kernel_name(op: str, dtype: DType) -> str:
+    """Return the name of the function of a kernel."""
+    return f"functrace_{op}_{dtype.str[1:]}"
+
+
+def _suffix(kind: str) -> str:
+    return {"double": "f64", "float": "f32"}.get(kind, kind)
+
+
+def _conversion(source: DType, dtype: DType, text: str) -> str:
+    a, b = type_of(source), type_of(dtype)
+    if source == dtype:
+        return f"select i1 true, {a} {text}, {a} {text}"
+    if dtype.kind == "b":
+        return f"fcmp une {a} {text}, 0.0" if source.kind == "f" else f"icmp ne {a} {text}, 0"
+    if source.kind == "f":
+        if dtype.kind == "f":
+            return f"{'fpext' if dtype.itemsize > source.itemsize else 'fptrunc'} {a} {text} to {b}"
+        return f"{'fptosi' if dtype.kind == 'i' else 'fptoui'} {a} {text} to {b}"
+    if dtype.kind == "f":
+        return f"{'sitofp' if source.kind == 'i' else 'uitofp'} {a} {text} to {b}"
+    if a == b:
+        return f"add {a} {text}, 0"
+    if dtype.itemsize <= source.itemsize and source.kind != "b":
+        return f"trunc {a} {text} to {b}"
+    return f"{'sext' if source.kind == 'i' else 'zext'} {a} {text} to {b}"
+
+
+Kernel = Callable[..., Atom]
+
+
+def function_text(
+    printer: Printer, function: Function, symbol: str, *, most_on_stack: int = 1 << 16
+) -> str:
+    """Return the definition of a function: ``i32 symbol(ptr buffer, …)``, which returns a status.
+
+    Args:
+        printer: collects declarations and calls.
+        function: the function.
+        symbol: its name.
+        most_on_stack: bytes of temporaries that may be on the stack; the others are in one block of
+            memory, which the caller gives as last argument.
+    """
+    printer.block(function.body)
+    given: list[str] = []
+    arguments = {buffer.name for buffer, _ in function.arguments}
+    for buffer in parameters(function):
+        is_read_only = " readonly" if buffer.name in arguments else ""
+        given.append(f"ptr noalias{is_read_only} %{buffer.name}")
+    lines: list[str] = []
+    for buffer in function.buffers:
+        if buffer.role == "temporary":
+            if buffer.size * buffer.dtype.itemsize <= most_on_stack // 16:
+                lines.append(
+                    f"  %{buffer.name} = alloca [{buffer.size} x {stored_type(buffer.dtype)}], align 64"
+                )
+        elif buffer.role == "constant":
+            assert buffer.value is not None
+            lines.append(f"  %{buffer.name} = getelementptr i8, ptr @{symbol}_{buffer.name}, i64 0")
+    offsets, _ = workspace(function, most_on_stack)
+    lines += [
+        f"  %{name} = getelementptr i8, ptr %workspace, i64 {offset}"
+        for name, offset in offsets.items()
+    ]
+    text = [
+        f"define internal i32 @{symbol}({', '.join([*given, 'ptr noalias %workspace'])}) #0 {{",
+        "entry:",
+        *printer.entry,
+        *lines,
+        *printer.lines,
+        "  ret i32 0",
+        "}",
+    ]
+    constants = [
+        f"@{symbol}_{b.name} = internal constant {_array_text(b)}, align 64"
+        for b in function.buffers
+        if b.role == "constant"
+    ]
+    return "\n".join([*constants, *text])
+
+
+def parameters(function: Function) -> list[Buffer]:
+    """Return the buffers that are parameters: arguments, then results."""
+    return [buffer for buffer, _ in (*function.arguments, *function.results)]
+
+
+def workspace(function: Function, most_on_stack: int = 1 << 16) -> tuple[Mapping[str, int], int]:
+    """Return the offsets of the temporaries that are not on the stack, and their bytes in all."""
+    offsets: dict[str, int] = {}
+    total = 0
+    for buffer in function.buffers:
+        size = buffer.size * buffer.dtype.itemsize
+        if buffer.role == "temporary" and size > most_on_stack // 16:
+            offsets[buffer.name] = total
+            total += -(-size // 64) * 64
+    return offsets, total
+
+
+def _array_text(buffer: Buffer) -> str:
+    assert buffer.value is not None
+    data = np.ascontiguousarray(buffer.value).tobytes()
+    shown = "".join(f"\\{byte:02X}" for byte in data)
+    return f'[{len(data)} x i8] c"{shown}"'
+
+
+def kernels_text(printer: Printer, kernels: Mapping[str, Kernel]) -> str:
+    """Return the definitions of the kernels that a printer's function calls.
+
+    Args:
+        printer: a printer after `function_text`; it gets the declarations of the kernels.
+        kernels: by op, the function that writes its body; see `functrace.native.kernels`.
+    """
+    from functrace.native.loop_ir import Builder, Scalar
+
+    done: set[tuple[str, str]] = set()
+    texts: list[str] = []
+    while left := printer.calls - done:
+        for op, code in sorted(left):
+            done.add((op, code))
+            dtype = np.dtype(code)
+            builder = Builder()
+            write, count = kernels[op], operand_count(kernels[op])
+            names = [Scalar(f"a{k}", dtype) for k in range(count)]
+            result = write(builder, *names)
+            inner = Printer()
+            inner.block(builder.body)
+            assert not any(isinstance(s, Load | Store | For) for s in walk(builder.body)), op
+            printer.calls |= inner.calls
+            printer.declarations |= inner.declarations
+            shown = ", ".join(f"{type_of(dtype)} %a{k}" for k in range(count))
+            kind = type_of(result.dtype)
+            texts.append(
+                f"define internal {kind} @{kernel_name(op, dtype)}({shown}) #1 {{\nentry:\n"
+                + "\n".join([*inner.entry, *inner.lines, f"  ret {kind} {inner.atom(result)}", "}"])
+            )
+    return "\n".join(texts)
+
+
+def operand_count(kernel: Kernel) -> int:
+    """Return how many operands a kernel has besides the builder."""
+    return kernel.__code__.co_argcount - 1

@@ -1,0 +1,645 @@
+"""Lower plans to loop IR.
+
+Operations are lowered in the order of the plan. An elementwise operation on large arrays is
+deferred; deferred operations and reductions are fused: those of one level and one shape are
+computed in one loop nest (`Lowering.flush`). All others read arrays in memory. Which operations
+have a lowering is in `functrace.native.rows`.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, final
+
+import numpy as np
+
+from functrace.executor.plan.planner import Plan, Step
+from functrace.executor.plan.promotion import ComputeDtypes
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.native.loop_ir import (
+    INT64,
+    ZERO,
+    Affine,
+    Atom,
+    Builder,
+    Const,
+    DType,
+    Function,
+    Scalar,
+    eliminate_dead_code,
+)
+from functrace.native.values import (
+    AtomArray,
+    Deferred,
+    Reduction,
+    Scalars,
+    Shape,
+    Stored,
+    Uniform,
+    Value,
+    c_strides,
+    positions,
+    project,
+    scalars,
+)
+
+TINY: Final = 36
+"""Arrays of at most so many elements are scalars of the code."""
+DEAR: Final = 20
+"""Cost from which an element is not computed twice."""
+SHARED: Final = 4
+"""Cost from which an element that two loop nests read is stored."""
+
+DTYPES: Final = frozenset(map(np.dtype, ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")))  # fmt: skip
+"""Dtypes of machine code."""
+
+
+class NoNativeForm(Exception):
+    """An operation has no lowering: NumPy's form of it runs."""
+
+
+@final
+class Operation(NamedTuple):
+    """One operation of a plan, as rows see it.
+
+    Args:
+        k: the variable of its first result.
+        primitive: the primitive.
+        operands: their values; a Python number is a `Uniform` array without axes.
+        params: the static parameters.
+        avals: of the results.
+        typed: compute dtypes.
+        step: its step of the plan.
+    """
+
+    k: int
+    primitive: Primitive
+    operands: tuple[Value, ...]
+    params: tuple[Any, ...]
+    avals: tuple[ShapeDtype, ...]
+    typed: ComputeDtypes
+    step: Step
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the first result."""
+        return self.avals[0].shape
+
+    @property
+    def dtype(self) -> DType:
+        """Dtype of the first result."""
+        return self.avals[0].dtype
+
+
+Row: TypeAlias = Callable[["Lowering", Operation], "Value | Sequence[Value]"]
+
+
+def lower(plan: Plan, rows: Mapping[Primitive, Row], name: str) -> Function:
+    """Lower a plan.
+
+    Args:
+        plan: a plan without fusion groups.
+        rows: lowering by primitive.
+        name: of the function.
+
+    Raises:
+        NoNativeForm: if an operation has no lowering.
+    """
+    program, builder = plan.program, Builder()
+    arguments: list[tuple[Stored, Shape]] = []
+    results: list[Stored] = []
+
+    def array(aval: ShapeDtype, role: str) -> Stored:
+        if aval.dtype not in DTYPES:
+            raise NoNativeForm(f"dtype {aval.dtype}")
+        shape = tuple(aval.shape)
+        buffer = builder.buffer(aval.dtype, math.prod(shape), role)
+        return Stored(buffer, ZERO, c_strides(shape), shape)
+
+    for i in program.input_ids:
+        view = array(program.avals[i], "argument")
+        arguments.append((view, view.shape))
+    results = [array(program.avals[i], "result") for i in program.output_ids]
+    body = Lowering(builder, plan, rows)
+    body.run([view for view, _ in arguments], results)
+    function = Function(
+        name,
+        [(view.buffer, shape) for view, shape in arguments],
+        [(view.buffer, view.shape) for view in results],
+        builder.buffers,
+        builder.body,
+    )
+    eliminate_dead_code(function)
+    return function
+
+
+def operations_without_native_form(plan: Plan, rows: Mapping[Primitive, Row]) -> set[int]:
+    """Return the operations of a plan that cannot be lowered, by the variable of the first result."""
+    builder, program = Builder(), plan.program
+    probe = Lowering(builder, plan, rows, skipped=set())
+    for i in (*program.input_ids, *program.constant_values):
+        probe.values[i] = probe.unknown(program.avals[i])
+    for step in plan.steps:
+        probe.lower_step(step, {})
+    assert probe.skipped is not None
+    return probe.skipped
+
+
+@final
+class Lowering:
+    """Lowering of one program into the current block of a builder.
+
+    Args:
+        builder: gets the code.
+        plan: of the program.
+        rows: lowering by primitive.
+        skipped: gets the operations without a native form; by default they raise.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        plan: Plan,
+        rows: Mapping[Primitive, Row],
+        skipped: set[int] | None = None,
+    ) -> None:
+        self.skipped = skipped
+        self.builder = builder
+        self.plan = plan
+        self.rows = rows
+        self.values: dict[int, Value] = {}
+        self._targets: dict[int, Stored] = {}
+        self._pending: dict[int, Deferred | Reduction] = {}
+        """Deferred operations and reductions that may not be computed, by number."""
+        self._copies: dict[int, tuple[Scalars | Uniform, Stored]] = {}
+        """Tiny arrays that have been written to memory, by id."""
+        self._numbers = 0
+
+    # -- programs --
+
+    def run(
+        self, inputs: Sequence[Value], targets: Sequence[Stored | None]
+    ) -> list[Stored | Scalars | Uniform]:
+        """Lower the program.
+
+        Args:
+            inputs: one value per input.
+            targets: by output, memory that it is written to, or ``None``.
+
+        Returns:
+            the outputs.
+        """
+        program = self.plan.program
+        self.values.update(zip(program.input_ids, inputs, strict=True))
+        for i, constant in program.constant_values.items():
+            self.values[i] = self.constant(np.asarray(constant))
+        readers = self._readers()
+        for i, target in zip(program.output_ids, targets, strict=True):
+            if target is not None and i not in self._targets and i not in self.values:
+                self._targets[i] = target
+        for step in self.plan.steps:
+            self.lower_step(step, readers)
+        self.flush()
+        found: list[Stored | Scalars | Uniform] = []
+        for i, target in zip(program.output_ids, targets, strict=True):
+            value = self.computed(self.values[i])
+            if target is not None and not target.same_place(value):
+                self.copy(target, value)
+            found.append(value)
+        return found
+
+    def _readers(self) -> dict[int, list[int]]:
+        """Return the operations that read each variable."""
+        program = self.plan.program
+        found: dict[int, list[int]] = {i: [-1] for i in program.output_ids}
+        for step in self.plan.steps:
+            for i in program.ops[step.first][1]:
+                found.setdefault(i, []).append(step.first)
+        return found
+
+    def unknown(self, aval: ShapeDtype) -> Any:
+        """Return an array of which only the aval is known; ``None`` for one that cannot be native."""
+        if aval.dtype not in DTYPES or any(type(n) is not int for n in aval.shape):
+            return None
+        return self.array(tuple(aval.shape), aval.dtype)
+
+    def lower_step(self, step: Step, readers: Mapping[int, Sequence[int]]) -> None:
+        """Lower one operation.
+
+        Args:
+            step: its step of the plan.
+            readers: by variable, the operations that read it.
+        """
+        if self.skipped is None:
+            self._lower(step, readers)
+            return
+        try:
+            self._lower(step, readers)
+        except NoNativeForm:
+            self.skipped.add(step.first)
+            for j in self.plan.results(step):
+                self.values[j] = self.unknown(self.plan.program.avals[j])
+
+    def _lower(self, step: Step, readers: Mapping[int, Sequence[int]]) -> None:
+        program, k = self.plan.program, step.first
+        primitive, operands, params = program.ops[k]
+        row = self.rows.get(primitive)
+        if row is None:
+            raise NoNativeForm(primitive.name)
+        avals = tuple(program.avals[j] for j in self.plan.results(step))
+        for aval in avals:
+            if aval.dtype not in DTYPES or any(type(n) is not int for n in aval.shape):
+                raise NoNativeForm(f"{primitive.name} of {aval.dtype}")
+        typed = self.plan.typed[k]
+        values = tuple(
+            self.values[i] if i >= 0 else Uniform(_number(number, dtype), ())
+            for i, number, dtype in zip(operands, typed.numbers, typed.dtypes, strict=True)
+        )
+        if any(value is None for value in values):
+            raise NoNativeForm(f"{primitive.name} of another dtype")
+        found = row(self, Operation(k, primitive, values, params, avals, typed, step))
+        if isinstance(found, Sequence):
+            self.values.update(enumerate(found, k))
+            return
+        self.values[k] = found
+        if isinstance(found, Deferred) and not found.is_root:
+            found.is_root = self._is_stored(found, k, readers.get(k, ()))
+            if found.is_root:
+                found.target = self._targets.get(k)
+
+    def _is_stored(self, value: Deferred, k: int, readers: Sequence[int]) -> bool:
+        """Return True if a deferred result is stored, since not all of its readers can compute it."""
+        program = self.plan.program
+        from functrace.native.rows import FUSED
+
+        for reader in readers:
+            if reader < 0:
+                return True
+            primitive = program.ops[reader][0]
+            if primitive not in FUSED:
+                return True
+            is_same = program.avals[reader].shape == value.shape or primitive in FUSED_REDUCTIONS
+            if not is_same and value.cost >= SHARED:
+                return True
+        return False
+
+    # -- values --
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Value:
+        """Return a constant array."""
+        dtype, shape = value.dtype, value.shape
+        if dtype not in DTYPES:
+            raise NoNativeForm(f"a constant of {dtype}")
+        if value.size and (value.size == 1 or value.tobytes() == value.flat[0].tobytes() * value.size):  # fmt: skip
+            return Uniform(Const(value.flat[0].item(), dtype), shape)
+        if value.size <= TINY:
+            return scalars([Const(x.item(), dtype) for x in value.ravel()], shape, dtype)
+        buffer = self.builder.buffer(dtype, value.size, "constant", np.ascontiguousarray(value))
+        return Stored(buffer, ZERO, c_strides(shape), shape)
+
+    def array(self, shape: Shape, dtype: DType) -> Stored:
+        """Return new memory for an array in C order."""
+        buffer = self.builder.buffer(dtype, math.prod(shape))
+        return Stored(buffer, ZERO, c_strides(shape), shape)
+
+    def target(self, op: Operation, place: int = 0) -> Stored:
+        """Return the memory that a result is to be written to."""
+        aval = op.avals[place]
+        return self._targets.get(op.k + place) or self.array(tuple(aval.shape), aval.dtype)
+
+    def cast(self, atom: Atom, dtype: DType) -> Atom:
+        """Convert a scalar, as ``astype`` does."""
+        if atom.dtype == dtype:
+            return atom
+        if type(atom) is Const:
+            with np.errstate(all="ignore"):
+                return Const(np.asarray(atom.value, atom.dtype).astype(dtype).item(), dtype)
+        if atom.dtype.kind == "f" and dtype.kind in "iu":
+            self._check_range(atom, dtype)
+        return self.builder.let("convert", dtype, atom)
+
+    def _check_range(self, atom: Atom, dtype: DType) -> None:
+        """Return to NumPy's form if a float does not fit into an integer."""
+        let, limits = self.builder.let, np.iinfo(dtype)
+        low, high = (Const(float(x), atom.dtype) for x in (limits.min, limits.max))
+        above = let("greater_equal", np.dtype(bool), atom, low)
+        below = let("less", np.dtype(bool), atom, high)
+        inside = let("and", np.dtype(bool), above, below)
+        self.builder.fail(let("not", np.dtype(bool), inside), OUT_OF_RANGE)
+
+    def computed(self, value: Value) -> Stored | Scalars | Uniform:
+        """Return a value that is in memory or in scalars; computes what is deferred."""
+        if isinstance(value, Deferred | Reduction):
+            if value.result is None:
+                if isinstance(value, Deferred):
+                    value.is_root = True
+                self._pending[value.number] = value
+                self.flush()
+            assert value.result is not None
+            return value.result
+        return value
+
+    def stored(self, value: Value) -> Stored:
+        """Return a value in memory; writes tiny arrays to it."""
+        found = self.computed(value)
+        if isinstance(found, Stored):
+            return found
+        made = self.array(found.shape, found.dtype)
+        self.copy(made, found)
+        return made
+
+    def atom(self, value: Value, index: Sequence[Affine]) -> Atom:
+        """Return an element of a value that is computed, or of memory."""
+        if isinstance(value, Deferred | Reduction):
+            assert value.result is not None
+            value = value.result
+        if isinstance(value, Uniform):
+            return value.atom
+        if isinstance(value, Stored):
+            return self._load(value, index)
+        if all(not position.terms for position in index):
+            return value.atoms[tuple(position.offset for position in index)]
+        return self._load(self._copies[id(value)][1], index)
+
+    def _load(self, view: Stored, index: Sequence[Affine]) -> Atom:
+        place = view.place(index)
+        if view.buffer.role not in ("argument", "constant"):
+            return self.builder.load(view.buffer, place)
+        key = ("load", view.buffer.name, place)
+        found = self.builder.remembered(key)
+        if found is None:
+            found = self.builder.remember(key, self.builder.load(view.buffer, place))
+        return found
+
+    def elements(self, value: Value) -> AtomArray:
+        """Return all elements of a tiny array, as an array of atoms."""
+        value = self.computed(value)
+        if isinstance(value, Scalars):
+            return value.atoms
+        atoms = [self.atom(value, index) for index in positions(value.shape)]
+        return scalars(atoms, value.shape, value.dtype).atoms
+
+    def to_memory(self, value: Value) -> None:
+        """Write a tiny array to memory, so that `atom` takes any index of it."""
+        if isinstance(value, Deferred | Reduction):
+            if value.result is None:
+                return
+            value = value.result
+        if isinstance(value, Scalars) and id(value) not in self._copies:
+            made = self.array(value.shape, value.dtype)
+            self.copy(made, value)
+            self._copies[id(value)] = value, made
+
+    def copy(self, target: Stored, value: Value) -> None:
+        """Write a value that broadcasts to the target."""
+        value = self.computed(value)
+        if math.prod(target.shape) <= TINY:
+            found = [
+                self.atom(value, project(index, value.shape)) for index in positions(target.shape)
+            ]
+            for index, atom in zip(positions(target.shape), found, strict=True):
+                self.builder.store(target.buffer, target.place(index), atom)
+            return
+        self.to_memory(value)
+        with self.builder.loops(target.shape) as index:
+            self.builder.store(
+                target.buffer, target.place(index), self.atom(value, project(index, value.shape))
+            )
+
+    def fill(self, target: Stored, atom: Atom) -> None:
+        """Write one number to all elements."""
+        self.copy(target, Uniform(atom, target.shape))
+
+    # -- elementwise operations and reductions --
+
+    def elementwise(
+        self,
+        write: Callable[..., Atom],
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: DType,
+        cost: int = 1,
+    ) -> Value:
+        """Return an elementwise result.
+
+        Args:
+            write: writes the code of one element: ``write(lowering, *atoms)``.
+            operands: arrays that broadcast to the shape.
+            shape, dtype: of the result.
+            cost: about how many instructions an element takes.
+        """
+        if all(isinstance(x, Uniform) for x in operands):
+            return Uniform(write(self, *[x.atom for x in operands]), shape)  # type: ignore[union-attr]
+        if math.prod(shape) <= TINY:
+            given = [self.elements(x) for x in operands]
+            given = [np.broadcast_to(x, shape).ravel() for x in given]
+            return scalars(
+                [write(self, *atoms) for atoms in zip(*given, strict=True)], shape, dtype
+            )
+        for x in operands:
+            if isinstance(x, Deferred) and x.result is None and not x.is_root:
+                cost += x.cost
+        self._numbers += 1
+        made = Deferred(self._numbers, write, list(operands), shape, dtype, min(cost, 1000))
+        self._pending[made.number] = made
+        return made
+
+    def reduction(
+        self, op: str, first: Atom, operand: Value, axes: Sequence[int], op_: Operation
+    ) -> Reduction:
+        """Return a reduction of a large array; see `Reduction`."""
+        self._numbers += 1
+        made = Reduction(
+            self._numbers, op, first, operand, tuple(axes), op_.shape, op_.dtype,
+            self._targets.get(op_.k), operands=[operand],
+        )  # fmt: skip
+        self._pending[made.number] = made
+        return made
+
+    def join(self, op: str, a: Atom, b: Atom) -> Atom:
+        """Join two elements of a reduction."""
+        if op in ("maximum", "minimum"):
+            return extreme(self.builder, op, a, b)
+        return self.builder.let(op, a.dtype, a, b)
+
+    def flush(self) -> None:
+        """Compute all deferred roots and reductions that are pending."""
+        pending = [value for _, value in sorted(self._pending.items()) if value.result is None]
+        if not any(isinstance(x, Reduction) or x.is_root for x in pending):
+            return
+        self._pending = {}
+        while True:
+            groups = _groups(pending)
+            shared = _shared(groups)
+            if not shared:
+                break
+            for value in shared:
+                value.is_root = True
+        for level in sorted({key[0] for key in groups}):
+            for key, roots in list(groups.items()):
+                if key[0] == level:
+                    self._write_group(roots, key[1])
+
+    def _write_group(self, roots: list[Deferred | Reduction], space: Shape) -> None:
+        """Compute roots in one loop nest."""
+        order = _needed(roots)
+        for value in order:
+            for x in value.operands:
+                self.to_memory(x)
+        for root in roots:
+            self.to_memory(root.operand if isinstance(root, Reduction) else root)
+        variables: dict[int, Scalar] = {}
+        places: dict[int, Stored] = {}
+        for root in roots:
+            if isinstance(root, Reduction) and not root.shape and root.target is None:
+                variables[root.number] = self.builder.declare(root.first)
+                continue
+            places[root.number] = root.target or self.array(root.shape, root.dtype)
+            if isinstance(root, Reduction):
+                self.fill(places[root.number], root.first)
+        with self.builder.loops(space) as index:
+            atoms: dict[int, Atom] = {}
+            for value in order:
+                given = [self._element(x, atoms, index) for x in value.operands]
+                atoms[value.number] = value.write(self, *given)
+            for root in roots:
+                if isinstance(root, Deferred):
+                    place = places[root.number]
+                    self.builder.store(place.buffer, place.place(index), atoms[root.number])
+                    continue
+                atom = self.cast(self._element(root.operand, atoms, index), root.dtype)
+                if root.number in variables:
+                    variable = variables[root.number]
+                    total = self.join(root.op, self.builder.get(variable), atom)
+                    self.builder.assign(variable, total)
+                    continue
+                place = places[root.number]
+                at = place.place(_kept(root, index))
+                total = self.join(root.op, self.builder.load(place.buffer, at), atom)
+                self.builder.store(place.buffer, at, total)
+        for root in roots:
+            if root.number in variables:
+                atom = self.builder.get(variables[root.number])
+                root.result = scalars([atom], (), root.dtype)
+            else:
+                root.result = places[root.number]
+
+    def _element(self, value: Value, atoms: Mapping[int, Atom], index: Sequence[Affine]) -> Atom:
+        if isinstance(value, Deferred) and value.number in atoms:
+            return atoms[value.number]
+        return self.atom(value, project(index, value.shape))
+
+
+OUT_OF_RANGE: Final = 3
+"""Status of a function that has found a number that a dtype cannot hold."""
+
+FUSED_REDUCTIONS: set[Primitive] = set()
+"""Primitives whose operand is read in the loop nest of the operand's shape."""
+
+
+def _number(number: object, dtype: DType) -> Const:
+    """Return a Python number of a program."""
+    kind = np.asarray(number).dtype if not isinstance(number, np.generic) else number.dtype
+    if kind not in DTYPES:
+        raise NoNativeForm(f"the number {number!r}")
+    del dtype
+    return Const(np.asarray(number).item(), kind)
+
+
+def extreme(builder: Builder, op: str, a: Atom, b: Atom) -> Atom:
+    """Return ``np.maximum`` or ``np.minimum`` of two scalars: nan if one is nan."""
+    boolean = np.dtype(bool)
+    if a.dtype.kind == "b":
+        return builder.let("or" if op == "maximum" else "and", boolean, a, b)
+    first = builder.let("greater_equal" if op == "maximum" else "less_equal", boolean, a, b)
+    if a.dtype.kind == "f":
+        first = builder.let("or", boolean, first, builder.let("is_nan", boolean, a))
+    return builder.let("select", a.dtype, first, a, b)
+
+
+def _kept(root: Reduction, index: Sequence[Affine]) -> tuple[Affine, ...]:
+    """Return the index of a reduction's result, without the reduced axes or with zeros for them."""
+    if len(root.shape) == len(index):
+        return tuple(ZERO if k in root.axes else x for k, x in enumerate(index))
+    return tuple(x for k, x in enumerate(index) if k not in root.axes)
+
+
+def _waits(value: Value) -> bool:
+    return isinstance(value, Deferred | Reduction) and value.result is None
+
+
+def _groups(
+    pending: Iterable[Deferred | Reduction],
+) -> dict[tuple[int, Shape], list[Deferred | Reduction]]:
+    """Return the roots by level and shape of the loop nest."""
+    found: dict[tuple[int, Shape], list[Deferred | Reduction]] = {}
+    for value in pending:
+        space = value.space if isinstance(value, Reduction) else value.shape
+        same = apart = 0
+        for x in value.operands:
+            if not isinstance(x, Deferred | Reduction) or x.result is not None:
+                continue
+            if isinstance(x, Reduction):
+                same, apart = max(same, x.level + 1), max(apart, x.level + 1)
+            elif x.is_root:
+                is_same = x.shape == space
+                same = max(same, x.level if is_same else x.level + 1)
+                apart = max(apart, x.level + 1)
+            else:
+                same = max(same, x.level if x.shape == space else x.level_apart)
+                apart = max(apart, x.level_apart)
+        value.level = same
+        if isinstance(value, Deferred):
+            value.level_apart = apart
+        if isinstance(value, Reduction) or value.is_root:
+            found.setdefault((same, space), []).append(value)
+    return found
+
+
+def _needed(roots: Sequence[Deferred | Reduction]) -> list[Deferred]:
+    """Return the deferred values that a loop nest computes, in order."""
+    found: dict[int, Deferred] = {}
+    own = {root.number for root in roots}
+    left: list[Value] = list(roots)
+    while left:
+        value = left.pop()
+        if not isinstance(value, Deferred | Reduction) or value.result is not None:
+            continue
+        if isinstance(value, Deferred):
+            if value.number in found:
+                continue
+            assert value.number in own or not value.is_root
+            found[value.number] = value
+        left.extend(value.operands)
+    return [found[number] for number in sorted(found)]
+
+
+def _shared(
+    groups: Mapping[tuple[int, Shape], Sequence[Deferred | Reduction]],
+) -> list[Deferred]:
+    """Return deferred values that several loop nests would compute, and that are worth storing."""
+    seen: dict[int, tuple[int, Deferred]] = {}
+    found: dict[int, Deferred] = {}
+    for number, roots in enumerate(groups.values()):
+        own = {root.number for root in roots}
+        left: list[Value] = [x for root in roots for x in root.operands]
+        done: set[int] = set()
+        while left:
+            value = left.pop()
+            if not isinstance(value, Deferred) or value.result is not None:
+                continue
+            if value.number in done or value.is_root or value.number in own:
+                continue
+            done.add(value.number)
+            before = seen.setdefault(value.number, (number, value))
+            if before[0] != number and value.cost >= SHARED:
+                found[value.number] = value
+            left.extend(value.operands)
+    return [found[number] for number in sorted(found)]
+
+
+__all__ = ["DEAR", "INT64", "Lowering", "NoNativeForm", "Operation", "Row", "lower"]

@@ -1,0 +1,364 @@
+"""Products of matrices, contractions, and small linear algebra.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.primitive import Primitive
+from functrace.native.loop_ir import ZERO, Affine, Atom, Const, DType, MatrixProduct
+from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
+from functrace.native.values import AtomArray, Scalars, Stored, Value, scalars
+from functrace.ops import contraction as ops
+from functrace.ops import linalg
+
+STRAIGHT = 512
+"""Multiplications of a product that is straight-line code."""
+SMALL = 32 * 1024
+"""Multiplications of a product that is a loop nest; larger ones are BLAS's."""
+
+BOOL = np.dtype(bool)
+
+
+def contract(
+    low: Lowering, op: Operation, a: Value, b: Value, labels: tuple[str, str, str]
+) -> Value:
+    """Return the contraction of two arrays.
+
+    Args:
+        low, op: the lowering and the operation.
+        a, b: operands.
+        labels: subscripts of the operands and of the result; those that are missing in the result
+            are summed over.
+    """
+    left, right, out = labels
+    dtype = op.dtype
+    if dtype.kind not in "fiu":
+        raise NoNativeForm(f"a product of {dtype}")
+    sizes = dict(zip(left, a.shape, strict=True))
+    for label, size in zip(right, b.shape, strict=True):
+        if sizes.setdefault(label, size) != size:
+            raise NoNativeForm("a product that broadcasts")
+    summed = [label for label in dict.fromkeys(left + right) if label not in out]
+    shape = tuple(sizes[label] for label in out)
+    if 0 in sizes.values():
+        raise NoNativeForm("a product of nothing")
+    count = math.prod(sizes.values())
+    if count <= STRAIGHT and math.prod(shape) <= TINY:
+        return _straight(low, op, a, b, labels, sizes, summed)
+    if count > SMALL and dtype.kind == "f":
+        found = _blas(low, op, a, b, labels)
+        if found is not None:
+            return found
+        if count > 64 * SMALL:
+            raise NoNativeForm("a large contraction")
+    x, y = low.computed(a), low.computed(b)
+    low.to_memory(x)
+    low.to_memory(y)
+    target = low.target(op)
+    builder = low.builder
+    inner = summed or [""]
+    sizes[""] = 1
+    # Innermost is the axis along which the result, or else the operands, are contiguous.
+    is_dot = not out or (len(summed) == 1 and summed[0] == left[-1] and summed[0] == right[-1])
+    order = [*out, *inner] if is_dot else [*out[:-1], *inner, *out[-1:]]
+    if is_dot:
+        with builder.loops([sizes[label] for label in out]) as index:
+            at = dict(zip(out, index, strict=True))
+            total = builder.declare(Const(dtype.type(0).item(), dtype))
+            with builder.loops([sizes[label] for label in inner]) as places:
+                at |= dict(zip(inner, places, strict=True))
+                product = _product(low, x, y, left, right, at, dtype)
+                sum_ = builder.let("add_any_order", dtype, builder.get(total), product)
+                builder.assign(total, sum_)
+            builder.store(target.buffer, target.place(index), builder.get(total))
+        return _result(low, op, target)
+    low.fill(target, Const(dtype.type(0).item(), dtype))
+    with builder.loops([sizes[label] for label in order]) as places:
+        at = dict(zip(order, places, strict=True))
+        product = _product(low, x, y, left, right, at, dtype)
+        place = target.place([at[label] for label in out])
+        sum_ = builder.let("add", dtype, builder.load(target.buffer, place), product)
+        builder.store(target.buffer, place, sum_)
+    return _result(low, op, target)
+
+
+def _result(low: Lowering, op: Operation, target: Stored) -> Value:
+    if math.prod(op.shape) <= TINY:
+        return Scalars(low.elements(target), op.dtype)
+    return target
+
+
+def _product(
+    low: Lowering, a: Value, b: Value, left: str, right: str, at: dict[str, Affine], dtype: DType
+) -> Atom:
+    x = low.cast(low.atom(a, [at[label] for label in left]), dtype)
+    y = low.cast(low.atom(b, [at[label] for label in right]), dtype)
+    return low.builder.let("mul", dtype, x, y)
+
+
+def _straight(
+    low: Lowering,
+    op: Operation,
+    a: Value,
+    b: Value,
+    labels: tuple[str, str, str],
+    sizes: dict[str, int],
+    summed: Sequence[str],
+) -> Value:
+    left, right, out = labels
+    x, y, let, dtype = low.elements(a), low.elements(b), low.builder.let, op.dtype
+    found: list[Atom] = []
+    for index in np.ndindex(*[sizes[label] for label in out]):
+        at = dict(zip(out, index, strict=True))
+        total: Atom | None = None
+        for inner in np.ndindex(*[sizes[label] for label in summed]):
+            at |= dict(zip(summed, inner, strict=True))
+            first = low.cast(x[tuple(at[label] for label in left)], dtype)
+            second = low.cast(y[tuple(at[label] for label in right)], dtype)
+            product = let("mul", dtype, first, second)
+            total = product if total is None else let("add", dtype, total, product)
+        assert total is not None
+        found.append(total)
+    return scalars(found, op.shape, dtype)
+
+
+def _blas(
+    low: Lowering, op: Operation, a: Value, b: Value, labels: tuple[str, str, str]
+) -> Value | None:
+    """Return a product of two matrices by BLAS; ``None`` for another contraction."""
+    left, right, out = labels
+    batch = [label for label in out if label in left and label in right]
+    rows = [label for label in left if label not in right]
+    columns = [label for label in right if label not in left]
+    inner = [label for label in left if label in right and label not in out]
+    if (
+        len(rows) > 1
+        or len(columns) > 1
+        or len(inner) != 1
+        or list(out) != [*batch, *rows, *columns]
+    ):
+        return None
+    x, y = low.stored(a), low.stored(b)
+    if x.dtype != op.dtype or y.dtype != op.dtype:
+        return None
+    target = low.target(op)
+    builder = low.builder
+    with builder.loops([x.shape[left.index(label)] for label in batch]) as index:
+        at = dict(zip(batch, index, strict=True))
+        first = _matrix(low, x, left, at, rows, inner)
+        second = _matrix(low, y, right, at, inner, columns)
+        place = target.offset
+        for k, position in enumerate(index):
+            place = place.plus(position, target.strides[k])
+        size = first[4][0], second[4][1], first[4][1]
+        if target.strides and target.strides[-1] != 1:
+            return None
+        product = (target.buffer, place, max(size[1], 1))
+        builder.body.append(MatrixProduct(first[:4], second[:4], product, size))
+    return _result(low, op, target)
+
+
+def _matrix(
+    low: Lowering,
+    x: Stored,
+    labels: str,
+    at: dict[str, Affine],
+    rows: list[str],
+    columns: list[str],
+) -> tuple[Any, ...]:
+    """Return a matrix as BLAS takes it: buffer, offset, leading stride, transposed, shape."""
+    offset = x.offset
+    for k, label in enumerate(labels):
+        if label in at:
+            offset = offset.plus(at[label], x.strides[k])
+
+    def axis(names: list[str]) -> tuple[int, int]:
+        return (
+            (x.shape[labels.index(names[0])], x.strides[labels.index(names[0])])
+            if names
+            else (1, 0)
+        )
+
+    (n, down), (m, across) = axis(rows), axis(columns)
+    if (across == 1 or m == 1) and (down >= m or n == 1):
+        return x.buffer, offset, max(down, m, 1), False, (n, m)
+    if (down == 1 or n == 1) and (across >= n or m == 1):
+        return x.buffer, offset, max(across, n, 1), True, (n, m)
+    made = low.array((n, m), x.dtype)
+    view = Stored(x.buffer, offset, (down, across), (n, m))
+    low.copy(made, view)
+    return made.buffer, ZERO, m, False, (n, m)
+
+
+def _matmul(low: Lowering, op: Operation) -> Value:
+    a, b = op.operands
+    first, second = len(a.shape), len(b.shape)
+    if min(first, second) == 0:
+        return low.elementwise(
+            lambda inner, x, y: inner.builder.let("mul", op.dtype, inner.cast(x, op.dtype), inner.cast(y, op.dtype)),
+            [a, b], op.shape, op.dtype,
+        )  # fmt: skip
+    letters = "abcdefgh"
+    left = "k" if first == 1 else letters[: first - 2][::-1] + "mk"
+    right = "k" if second == 1 else letters[: second - 2][::-1] + "kn"
+    if op.primitive is ops.dot_p and second > 2:
+        raise NoNativeForm("dot of stacks")
+    stack = (left if first >= second else right)[:-2] if max(first, second) > 2 else ""
+    out = stack + ("m" if first > 1 else "") + ("n" if second > 1 else "")
+    shapes = []
+    for value, labels in ((a, left), (b, right)):
+        sizes = dict(zip(labels, value.shape, strict=True))
+        shapes.append(sizes)
+    for label in stack:
+        if {sizes[label] for sizes in shapes if label in sizes} != {op.shape[out.index(label)]}:
+            raise NoNativeForm("a product that broadcasts")
+    return contract(low, op, a, b, (left, right, out))
+
+
+def _einsum(low: Lowering, op: Operation) -> Value:
+    subscripts = op.params[0]
+    given, _, out = subscripts.partition("->")
+    parts = given.split(",")
+    if len(parts) != 2 or "." in subscripts or any(len(set(p)) != len(p) for p in (*parts, out)):
+        raise NoNativeForm("einsum of other than two operands")
+    return contract(low, op, op.operands[0], op.operands[1], (parts[0], parts[1], out))
+
+
+# -- small linear algebra --------------------------------------------------------------------------
+
+MOST_ROWS = 6
+"""Rows of matrices that are eliminated in straight-line code."""
+
+
+def _eliminated(
+    low: Lowering, rows: list[list[Atom]], dtype: DType
+) -> tuple[list[list[Atom]], Atom]:
+    """Return the rows after Gaussian elimination with row exchanges, and the sign of the exchanges."""
+    let, n = low.builder.let, len(rows)
+    sign: Atom = Const(1.0, dtype)
+    for k in range(n):
+        for r in range(k + 1, n):  # bring the largest pivot up, one comparison at a time
+            below, pivot = (let("fabs", dtype, rows[j][k]) for j in (r, k))
+            swaps = let("greater", BOOL, below, pivot)
+            first, second = rows[k], rows[r]
+            pairs = list(zip(first[k:], second[k:], strict=True))
+            rows[k] = [*first[:k], *[let("select", dtype, swaps, y, x) for x, y in pairs]]
+            rows[r] = [*second[:k], *[let("select", dtype, swaps, x, y) for x, y in pairs]]
+            sign = let("select", dtype, swaps, let("neg", dtype, sign), sign)
+        for r in range(k + 1, n):
+            factor = let("div", dtype, rows[r][k], rows[k][k])
+            for c in range(k + 1, len(rows[k])):
+                step = let("mul", dtype, factor, rows[k][c])
+                rows[r][c] = let("sub", dtype, rows[r][c], step)
+    return rows, sign
+
+
+def _square(low: Lowering, op: Operation, value: Value) -> AtomArray:
+    """Return the elements of a small matrix."""
+    if len(value.shape) != 2 or value.shape[0] > MOST_ROWS or op.dtype.kind != "f":
+        raise NoNativeForm(f"{op.primitive.name} of larger matrices")
+    atoms = low.elements(value).ravel()
+    return scalars([low.cast(x, op.dtype) for x in atoms], value.shape, op.dtype).atoms
+
+
+def _solved(low: Lowering, a: AtomArray, b: AtomArray, dtype: DType) -> Any:
+    """Return the solution of ``a x = b`` for small matrices; fails if a pivot is zero."""
+    let, n = low.builder.let, len(a)
+    rows, _ = _eliminated(low, [[*a[k], *b[k]] for k in range(n)], dtype)
+    x = np.empty(b.shape, object)
+    for k in range(n):
+        is_zero = let("equal", BOOL, rows[k][k], Const(0.0, dtype))
+        low.builder.fail(is_zero, 1)
+    for column in range(b.shape[1]):
+        for k in reversed(range(n)):
+            value = rows[k][n + column]
+            for j in range(k + 1, n):
+                step = let("mul", dtype, rows[k][j], x[j, column])
+                value = let("sub", dtype, value, step)
+            x[k, column] = let("div", dtype, value, rows[k][k])
+    return x
+
+
+def _solve(low: Lowering, op: Operation) -> Value:
+    a, b = op.operands
+    if math.prod(b.shape) > TINY or len(b.shape) not in (1, 2):
+        raise NoNativeForm("solve with many right-hand sides")
+    left = _square(low, op, a)
+    right = low.elements(b)
+    matrix = right.reshape(len(left), -1)
+    return Scalars(_solved(low, left, matrix, op.dtype).reshape(op.shape), op.dtype)
+
+
+def _inverse(low: Lowering, op: Operation) -> Value:
+    a = _square(low, op, op.operands[0])
+    n, dtype = len(a), op.dtype
+    unit = scalars(
+        [Const(float(i == j), dtype) for i in range(n) for j in range(n)], (n, n), dtype
+    ).atoms
+    return Scalars(_solved(low, a, unit, dtype), dtype)
+
+
+def _determinant(low: Lowering, op: Operation) -> Value:
+    a = _square(low, op, op.operands[0])
+    rows, total = _eliminated(low, [list(row) for row in a], op.dtype)
+    for k in range(len(rows)):
+        total = low.builder.let("mul", op.dtype, total, rows[k][k])
+    return scalars([total], op.shape, op.dtype)
+
+
+def _cofactor(low: Lowering, op: Operation) -> Value:
+    a = _square(low, op, op.operands[0])
+    if a.shape != (2, 2):
+        raise NoNativeForm("cofactors of larger matrices")
+    neg = low.builder.let
+    found = [
+        a[1, 1], neg("neg", op.dtype, a[1, 0]), neg("neg", op.dtype, a[0, 1]), a[0, 0],
+    ]  # fmt: skip
+    return scalars(found, op.shape, op.dtype)
+
+
+def _cholesky(low: Lowering, op: Operation) -> Value:
+    a = _square(low, op, op.operands[0])
+    let, dtype, n = low.builder.let, op.dtype, len(a)
+    zero = Const(0.0, dtype)
+    made = scalars([zero] * (n * n), (n, n), dtype).atoms
+    for j in range(n):
+        total = a[j, j]
+        for k in range(j):
+            total = let("sub", dtype, total, let("mul", dtype, made[j, k], made[j, k]))
+        low.builder.fail(let("not", BOOL, let("greater", BOOL, total, zero)), 1)
+        made[j, j] = let("sqrt", dtype, total)
+        for i in range(j + 1, n):
+            total = a[i, j]
+            for k in range(j):
+                total = let("sub", dtype, total, let("mul", dtype, made[i, k], made[j, k]))
+            made[i, j] = let("div", dtype, total, made[j, j])
+    return Scalars(made, dtype)
+
+
+def _named(name: str, row: Row) -> dict[Primitive, Row]:
+    return {
+        value: row
+        for value in vars(linalg).values()
+        if isinstance(value, Primitive) and value.name == name
+    }
+
+
+ROWS: dict[Primitive, Row] = {
+    ops.matmul_p: _matmul,
+    ops.dot_p: _matmul,
+    ops.matmul_in_parts_p: _matmul,
+    ops.einsum_p: _einsum,
+    **_named("solve", _solve),
+    **_named("inv", _inverse),
+    **_named("det", _determinant),
+    **_named("cofactor", _cofactor),
+}
+"""Lowering by primitive."""

@@ -1,0 +1,345 @@
+"""Elementwise operations.
+
+A writer gets the operands of one element, in the compute dtypes of the operation, and returns the
+result. Functions without an instruction are calls of `functrace.native.kernels`.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.primitive import Primitive
+from functrace.native.loop_ir import Atom, Builder, Const, DType
+from functrace.native.lowering import DEAR, Lowering, NoNativeForm, Operation, Row, extreme
+from functrace.native.values import Value
+from functrace.ops import elementwise as ops
+from functrace.ops import shaping
+
+BOOL = np.dtype(bool)
+Writer = Callable[..., Atom]
+"""``writer(builder, dtype, *operands)``: writes the code of one element."""
+
+
+def _instruction(op: str, kinds: str = "fiu") -> Writer:
+    def write(builder: Builder, dtype: DType, *x: Atom) -> Atom:
+        if x[0].dtype.kind not in kinds:
+            raise NoNativeForm(f"{op} of {x[0].dtype}")
+        return builder.let(op, dtype, *x)
+
+    return write
+
+
+def _kernel(op: str) -> Writer:
+    return _instruction(op, "f")
+
+
+def _unless_integer(op: str) -> Writer:
+    """An op of floats that leaves integers as they are."""
+
+    def write(builder: Builder, dtype: DType, x: Atom) -> Atom:
+        return builder.let(op, dtype, x) if x.dtype.kind == "f" else x
+
+    return write
+
+
+def _number(value: float, like: Atom) -> Const:
+    return Const(value, like.dtype)
+
+
+def _add(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+    return builder.let("or" if dtype == BOOL else "add", dtype, x, y)
+
+
+def _mul(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+    return builder.let("and" if dtype == BOOL else "mul", dtype, x, y)
+
+
+def _square(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    return _mul(builder, dtype, x, x)
+
+
+def _reciprocal(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    if dtype.kind != "f":
+        raise NoNativeForm("reciprocal of integers")
+    return builder.let("div", dtype, _number(1.0, x), x)
+
+
+def _power(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+    if dtype.kind in "iu":
+        if type(y) is Const and 0 <= y.value <= 64:
+            return _repeated(builder, dtype, x, y.value)
+        raise NoNativeForm("power of integers")
+    if type(y) is Const:
+        exponent = float(y.value)
+        if exponent == 0.5:  # (the root of -0.0 is -0.0)
+            root = builder.let("sqrt", dtype, builder.let("add", dtype, x, _number(0.0, x)))
+            is_infinite = builder.let("equal", BOOL, x, _number(-math.inf, x))
+            return builder.let("select", dtype, is_infinite, _number(math.inf, x), root)
+        if exponent in (1.0, 2.0, 3.0):
+            return _repeated(builder, dtype, x, int(exponent))
+        if exponent == -1.0:
+            return builder.let("div", dtype, _number(1.0, x), x)
+    return called(builder, "power", dtype, x, y)
+
+
+def called(builder: Builder, op: str, dtype: DType, *x: Atom) -> Atom:
+    """Call a kernel.
+
+    Raises:
+        NoNativeForm: if there is none.
+    """
+    from functrace.native.kernels import KERNELS as written
+
+    if op not in written:
+        raise NoNativeForm(op)
+    return builder.let(op, dtype, *x)
+
+
+def _repeated(builder: Builder, dtype: DType, x: Atom, exponent: int) -> Atom:
+    """Return a power by repeated squaring."""
+    result: Atom | None = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else builder.let("mul", dtype, result, x)
+        exponent >>= 1
+        if exponent:
+            x = builder.let("mul", dtype, x, x)
+    return Const(1, dtype) if result is None else result
+
+
+def _absolute(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    if x.dtype.kind == "f":
+        return builder.let("fabs", dtype, x)
+    return builder.let("absolute", dtype, x) if x.dtype.kind == "i" else x
+
+
+def _sign(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    zero = _number(0, x)
+    above = builder.let("greater", BOOL, x, zero)
+    negative = _number(-1, x) if x.dtype.kind != "u" else zero
+    below = builder.let("less", BOOL, x, zero)
+    # (zero and nan are their own signs, but the sign of -0.0 is 0.0)
+    rest = builder.let("add", dtype, x, zero)
+    return builder.let(
+        "select", dtype, above, _number(1, x), builder.let("select", dtype, below, negative, rest)
+    )
+
+
+def _comparison(op: str) -> Writer:
+    return lambda builder, dtype, x, y: builder.let(op, BOOL, x, y)
+
+
+def truth(builder: Builder, x: Atom) -> Atom:
+    """Return True where a scalar is not zero."""
+    if x.dtype == BOOL:
+        return x
+    return builder.let("not_equal", BOOL, x, _number(0, x))
+
+
+def _logical(op: str) -> Writer:
+    def write(builder: Builder, dtype: DType, *x: Atom) -> Atom:
+        return builder.let(op, BOOL, *[truth(builder, one) for one in x])
+
+    return write
+
+
+def _bitwise(op: str) -> Writer:
+    return _instruction(op, "iub")
+
+
+def _is_nan(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    return builder.let("is_nan", BOOL, x) if x.dtype.kind == "f" else Const(False, BOOL)
+
+
+def _is_inf(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    if x.dtype.kind != "f":
+        return Const(False, BOOL)
+    return builder.let("equal", BOOL, builder.let("fabs", x.dtype, x), _number(math.inf, x))
+
+
+def _is_finite(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    if x.dtype.kind != "f":
+        return Const(True, BOOL)
+    size = builder.let("fabs", x.dtype, x)
+    is_number = builder.let("equal", BOOL, x, x)
+    return builder.let(
+        "and", BOOL, is_number, builder.let("not_equal", BOOL, size, _number(math.inf, x))
+    )
+
+
+def _sign_bit(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    if x.dtype.kind != "f":
+        return builder.let("less", BOOL, x, _number(0, x))
+    whole = np.dtype(f"i{x.dtype.itemsize}")
+    return builder.let("less", BOOL, builder.let("bits", whole, x), Const(0, whole))
+
+
+def _extreme(op: str) -> Writer:
+    return lambda builder, dtype, x, y: extreme(builder, op, x, y)
+
+
+def _extreme_number(op: str) -> Writer:
+    """``fmax`` and ``fmin``: of nan and a number, the number."""
+
+    def write(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+        if x.dtype.kind != "f":
+            return extreme(builder, "maximum" if op == "greater_equal" else "minimum", x, y)
+        first = builder.let(op, BOOL, x, y)
+        first = builder.let("or", BOOL, first, builder.let("is_nan", BOOL, y))
+        return builder.let("select", dtype, first, x, y)
+
+    return write
+
+
+def _clip(builder: Builder, dtype: DType, x: Atom, low: Atom, high: Atom) -> Atom:
+    return extreme(builder, "minimum", extreme(builder, "maximum", x, low), high)
+
+
+def _relu(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    return extreme(builder, "maximum", x, _number(0, x))
+
+
+def _where(builder: Builder, dtype: DType, condition: Atom, x: Atom, y: Atom) -> Atom:
+    return builder.let("select", dtype, condition, x, y)
+
+
+def _copysign(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+    return builder.let("copysign", dtype, x, y)
+
+
+def _scaled(factor: float) -> Writer:
+    return lambda builder, dtype, x: builder.let("mul", dtype, x, _number(factor, x))
+
+
+def _heaviside(builder: Builder, dtype: DType, x: Atom, middle: Atom) -> Atom:
+    zero = _number(0.0, x)
+    above, is_zero = (builder.let(op, BOOL, x, zero) for op in ("greater", "equal"))
+    rest = builder.let("select", dtype, builder.let("is_nan", BOOL, x), x, zero)
+    rest = builder.let("select", dtype, is_zero, middle, rest)
+    return builder.let("select", dtype, above, _number(1.0, x), rest)
+
+
+def _same(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    return x
+
+
+WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
+    ops.add: (_add, 1),
+    ops.sub: (_instruction("sub"), 1),
+    ops.mul: (_mul, 1),
+    ops.div: (_instruction("div", "f"), 4),
+    ops.neg: (_instruction("neg"), 1),
+    ops.positive: (_same, 0),
+    ops.power: (_power, DEAR),
+    ops.square: (_square, 1),
+    ops.sqrt: (_instruction("sqrt", "f"), 4),
+    ops.sqrt_of_square: (_instruction("sqrt", "f"), 4),
+    ops.reciprocal: (_reciprocal, 4),
+    ops.maximum: (_extreme("maximum"), 2),
+    ops.minimum: (_extreme("minimum"), 2),
+    ops.clip_below: (_extreme("maximum"), 2),
+    ops.clip_above: (_extreme("minimum"), 2),
+    ops.clip: (_clip, 4),
+    ops.fmax: (_extreme_number("greater_equal"), 3),
+    ops.fmin: (_extreme_number("less_equal"), 3),
+    ops.relu: (_relu, 2),
+    ops.absolute: (_absolute, 1),
+    ops.fabs: (_absolute, 1),
+    ops.sign: (_sign, 3),
+    ops.floor: (_unless_integer("floor"), 1),
+    ops.ceil: (_unless_integer("ceil"), 1),
+    ops.trunc: (_unless_integer("trunc"), 1),
+    ops.rint: (_unless_integer("rint"), 1),
+    ops.copysign: (_copysign, 1),
+    ops.deg2rad: (_scaled(math.pi / 180), 1),
+    ops.rad2deg: (_scaled(180 / math.pi), 1),
+    ops.heaviside: (_heaviside, 4),
+    ops.where: (_where, 1),
+    ops.isnan: (_is_nan, 1),
+    ops.isinf: (_is_inf, 2),
+    ops.isfinite: (_is_finite, 3),
+    ops.signbit: (_sign_bit, 1),
+    ops.logical_and: (_logical("and"), 1),
+    ops.logical_or: (_logical("or"), 1),
+    ops.logical_xor: (_logical("xor"), 1),
+    ops.logical_not: (_logical("not"), 1),
+    ops.bitwise_and: (_bitwise("and"), 1),
+    ops.bitwise_or: (_bitwise("or"), 1),
+    ops.bitwise_xor: (_bitwise("xor"), 1),
+    ops.invert: (_bitwise("not"), 1),
+    **{
+        primitive: (_comparison(primitive.name), 1)
+        for primitive in (
+            ops.equal, ops.not_equal, ops.less, ops.less_equal, ops.greater, ops.greater_equal,
+        )
+    },
+}  # fmt: skip
+"""By primitive, the writer and the cost of an element."""
+
+KERNELS = (
+    ops.exp, ops.exp2, ops.expm1, ops.log, ops.log2, ops.log10, ops.log1p, ops.sin, ops.cos,
+    ops.tan, ops.sinh, ops.cosh, ops.tanh, ops.arcsin, ops.arccos, ops.arctan, ops.arctan2,
+    ops.arcsinh, ops.arccosh, ops.arctanh, ops.hypot, ops.cbrt, ops.logaddexp, ops.logaddexp2,
+    ops.sigmoid,
+)  # fmt: skip
+"""Primitives of one kernel each, of the same name."""
+
+CASTS_ALL = {ops.sigmoid, ops.relu, ops.stop_gradient}
+"""Primitives whose operands have the result's dtype."""
+
+
+def _row(primitive: Primitive, write: Writer, cost: int) -> Row:
+    def row(low: Lowering, op: Operation) -> Value:
+        dtype = op.dtype
+        kinds = op.typed.dtypes if primitive not in CASTS_ALL else (dtype,) * len(op.operands)
+
+        def element(inner: Lowering, *atoms: Atom) -> Atom:
+            given = [inner.cast(x, kind) for x, kind in zip(atoms, kinds, strict=True)]
+            made = write(inner.builder, dtype, *given)
+            return inner.cast(made, dtype)
+
+        _check(op, kinds)
+        return low.elementwise(element, op.operands, op.shape, dtype, cost)
+
+    return row
+
+
+def _check(op: Operation, kinds: tuple[Any, ...]) -> None:
+    """Raise if the operation computes in a dtype that machine code does not have."""
+    for kind in kinds:
+        if np.dtype(kind).str[1:] not in _CODES:
+            raise NoNativeForm(f"{op.primitive.name} of {kind}")
+
+
+_CODES = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
+
+
+def _convert(low: Lowering, op: Operation) -> Value:
+    return low.elementwise(
+        lambda inner, x: inner.cast(x, op.dtype), op.operands, op.shape, op.dtype, 1
+    )
+
+
+def _kernel_rows() -> dict[Primitive, Row]:
+    from functrace.native.kernels import KERNELS as written
+
+    return {
+        primitive: _row(primitive, _kernel(primitive.name), DEAR)
+        for primitive in KERNELS
+        if primitive.name in written
+    }
+
+
+ROWS: dict[Primitive, Row] = {
+    **{primitive: _row(primitive, write, cost) for primitive, (write, cost) in WRITERS.items()},
+    **_kernel_rows(),
+    ops.stop_gradient: _row(ops.stop_gradient, _same, 0),
+    shaping.convert_p: _convert,
+}
+"""Lowering by primitive."""

@@ -1,0 +1,258 @@
+"""Reductions, and functions made of them.
+
+Tiny sums are in NumPy's order: up to seven elements one after the other, then eight partial sums.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.primitive import Primitive
+from functrace.native.loop_ir import Affine, Atom, Const, DType
+from functrace.native.lowering import FUSED_REDUCTIONS, TINY, Lowering, NoNativeForm, Operation, Row
+from functrace.native.rows.elementwise import truth
+from functrace.native.values import AtomArray, Scalars, Stored, Uniform, Value, scalars
+from functrace.ops import reductions as ops
+from functrace.ops.cumulative import cumprod_p, cumsum_p
+
+BOOL, INT64 = np.dtype(bool), np.dtype(np.int64)
+
+
+def _limit(dtype: DType, sign: int) -> Any:
+    if dtype.kind == "f":
+        return sign * math.inf
+    if dtype.kind == "b":
+        return sign > 0
+    limits = np.iinfo(dtype)
+    return limits.max if sign > 0 else limits.min
+
+
+_FIRST: dict[str, Callable[[DType], Any]] = {
+    "add_any_order": lambda dtype: dtype.type(0).item(),
+    "mul": lambda dtype: dtype.type(1).item(),
+    "maximum": lambda dtype: _limit(dtype, -1),
+    "minimum": lambda dtype: _limit(dtype, 1),
+    "and": lambda dtype: True,
+    "or": lambda dtype: False,
+}
+"""Element of an empty reduction."""
+
+
+def joined(low: Lowering, op: str, atoms: Sequence[Atom]) -> Atom:
+    """Join atoms in NumPy's order of a contiguous axis."""
+    left = list(atoms)
+    word = "add" if op == "add_any_order" else op
+    if op == "add_any_order" and len(left) >= 8:
+        parts = left[:8]
+        whole = len(left) - len(left) % 8
+        for k in range(8, whole, 8):
+            parts = [low.join(word, a, b) for a, b in zip(parts, left[k : k + 8], strict=True)]
+        while len(parts) > 1:
+            parts = [low.join(word, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        left = [parts[0], *left[whole:]]
+    total = left[0]
+    for atom in left[1:]:
+        total = low.join(word, total, atom)
+    return total
+
+
+def _axes(op: Operation, ndim: int) -> tuple[int, ...]:
+    axes = op.params[0]
+    if axes is None:
+        return tuple(range(ndim))
+    if isinstance(axes, int):
+        axes = (axes,)
+    return tuple(sorted(axis % ndim for axis in axes))
+
+
+def _reduction(word: str) -> Row:
+    def row(low: Lowering, op: Operation) -> Value:
+        x = op.operands[0]
+        shape, dtype = x.shape, op.dtype
+        axes = _axes(op, len(shape))
+        if math.prod(shape) == 0:
+            raise NoNativeForm("a reduction of nothing")
+        if not axes:
+            return low.elementwise(lambda inner, a: inner.cast(a, dtype), [x], op.shape, dtype)
+        if math.prod(shape) <= TINY:
+            return _tiny(low, op, word, low.elements(x), axes)
+        if word in ("and", "or") and x.dtype != BOOL:
+            x = low.elementwise(lambda inner, a: truth(inner.builder, a), [x], shape, BOOL)
+        if isinstance(x, Uniform):
+            x = low.stored(x)
+        return low.reduction(word, Const(_FIRST[word](dtype), dtype), x, axes, op)
+
+    return row
+
+
+def _tiny(low: Lowering, op: Operation, word: str, atoms: AtomArray, axes: Sequence[int]) -> Value:
+    kept = [k for k in range(atoms.ndim) if k not in axes]
+    rows = atoms.transpose([*kept, *axes]).reshape(-1, math.prod(atoms.shape[k] for k in axes))
+    found: list[Atom] = []
+    for row in rows:
+        if word in ("and", "or"):
+            given = [truth(low.builder, x) for x in row]
+        else:
+            given = [low.cast(x, op.dtype) for x in row]
+        found.append(joined(low, word, given))
+    return scalars(found, op.shape, op.dtype)
+
+
+def _argument(word: str) -> Row:
+    """``argmax`` and ``argmin``: the first extreme element, or the first nan."""
+
+    def row(low: Lowering, op: Operation) -> Value:
+        x = low.computed(op.operands[0])
+        axis = op.params[0]
+        b = low.builder
+        if axis is None:
+            if math.prod(x.shape) != max(x.shape, default=1):
+                raise NoNativeForm("argmax of all axes")
+            axis = x.shape.index(max(x.shape)) if x.shape else 0
+        axis = axis % len(x.shape) if x.shape else 0
+        if not x.shape:
+            return Uniform(Const(0, INT64), op.shape)
+        low.to_memory(x)
+        target = low.target(op)
+        space = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+        with b.loops(space) as index:
+            at = list(index)
+            best = b.declare(low.atom(x, at))
+            place = b.declare(Const(0, INT64))
+            with b.loop(x.shape[axis]) as counter:
+                at[axis] = Affine(((counter.name, 1),))
+                now, then = low.atom(x, at), b.get(best)
+                better = b.let(word, BOOL, now, then)
+                if x.dtype.kind == "f":
+                    is_first_nan = b.let(
+                        "and", BOOL, b.let("is_nan", BOOL, now), b.let("equal", BOOL, then, then)
+                    )
+                    better = b.let("or", BOOL, better, is_first_nan)
+                b.assign(best, b.let("select", x.dtype, better, now, then))
+                b.assign(place, b.let("select", INT64, better, counter, b.get(place)))
+            kept = [x for k, x in enumerate(index) if k != axis or len(op.shape) == len(index)]
+            b.store(target.buffer, target.place(kept), b.get(place))
+        if math.prod(op.shape) <= TINY:
+            return Scalars(low.elements(target), op.dtype)
+        return target
+
+    return row
+
+
+def _cumulative(word: str) -> Row:
+    def row(low: Lowering, op: Operation) -> Value:
+        axis, *rest = op.params
+        is_backwards = bool(rest and rest[0])
+        x = low.computed(op.operands[0])
+        b, dtype = low.builder, op.dtype
+        axis %= len(x.shape)
+        if math.prod(x.shape) <= TINY:
+            atoms = np.array(low.elements(x))
+            lines = np.moveaxis(atoms, axis, 0)
+            made = np.empty(lines.shape, object)
+            order = range(len(lines))[::-1] if is_backwards else range(len(lines))
+            for rest_index in np.ndindex(*lines.shape[1:]):
+                total: Atom | None = None
+                for k in order:
+                    atom = low.cast(lines[(k, *rest_index)], dtype)
+                    total = atom if total is None else b.let(word, dtype, total, atom)
+                    made[(k, *rest_index)] = total
+            return Scalars(np.moveaxis(made, 0, axis), dtype)
+        low.to_memory(x)
+        target = low.target(op)
+        space = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+        with b.loops(space) as index:
+            at = list(index)
+            total_ = b.declare(
+                Const(_FIRST["mul" if word == "mul" else "add_any_order"](dtype), dtype)
+            )
+            with b.loop(x.shape[axis], reverse=is_backwards) as counter:
+                at[axis] = Affine(((counter.name, 1),))
+                now = b.let(word, dtype, b.get(total_), low.cast(low.atom(x, at), dtype))
+                b.assign(total_, now)
+                b.store(target.buffer, target.place(at), now)
+        return target
+
+    return row
+
+
+def _apart(
+    low: Lowering, x: Value, axis: int
+) -> tuple[Stored | Scalars | Uniform, tuple[int, ...], tuple[int, ...]]:
+    found = low.computed(x)
+    axis %= len(found.shape)
+    kept = tuple(1 if k == axis else n for k, n in enumerate(found.shape))
+    return found, kept, (axis,)
+
+
+def _softmax(is_log: bool) -> Row:
+    def row(low: Lowering, op: Operation) -> Value:
+        (axis,) = op.params
+        x, kept, axes = _apart(low, op.operands[0], axis)
+        dtype = op.dtype
+        if dtype.kind != "f":
+            raise NoNativeForm("softmax of integers")
+        most = _reduced(low, op, "maximum", x, axes, kept)
+        moved = low.elementwise(
+            lambda inner, a, m: inner.builder.let("sub", dtype, a, m), [x, most], x.shape, dtype
+        )
+        power = low.elementwise(
+            lambda inner, a: inner.builder.let("exp", dtype, a), [moved], x.shape, dtype, 20
+        )
+        total = _reduced(low, op, "add_any_order", power, axes, kept)
+        if not is_log:
+            return low.elementwise(
+                lambda inner, a, t: inner.builder.let("div", dtype, a, t),
+                [power, total], x.shape, dtype, 4,
+            )  # fmt: skip
+        scale = low.elementwise(
+            lambda inner, t: inner.builder.let("log", dtype, t), [total], kept, dtype, 20
+        )
+        return low.elementwise(
+            lambda inner, a, s: inner.builder.let("sub", dtype, a, s),
+            [moved, scale],
+            x.shape,
+            dtype,
+        )
+
+    return row
+
+
+def _reduced(
+    low: Lowering, op: Operation, word: str, x: Value, axes: tuple[int, ...], kept: tuple[int, ...]
+) -> Value:
+    """Reduce and keep the axes."""
+    aval = op.avals[0]
+    one = op._replace(k=-1, avals=(type(aval)(kept, aval.dtype),), operands=(x,), params=(axes,))
+    return _reduction(word)(low, one)  # type: ignore[return-value]
+
+
+FUSED: tuple[Primitive, ...] = (
+    ops.reduce_sum_p, ops.reduce_prod_p, ops.reduce_max_p, ops.reduce_min_p, ops.reduce_any_p,
+    ops.reduce_all_p,
+)  # fmt: skip
+"""Reductions that read their operand element by element."""
+
+FUSED_REDUCTIONS.update(FUSED)
+
+ROWS: dict[Primitive, Row] = {
+    ops.reduce_sum_p: _reduction("add_any_order"),
+    ops.reduce_prod_p: _reduction("mul"),
+    ops.reduce_max_p: _reduction("maximum"),
+    ops.reduce_min_p: _reduction("minimum"),
+    ops.reduce_any_p: _reduction("or"),
+    ops.reduce_all_p: _reduction("and"),
+    ops.argmax_p: _argument("greater"),
+    ops.argmin_p: _argument("less"),
+    ops.softmax_p: _softmax(False),
+    ops.log_softmax_p: _softmax(True),
+    cumsum_p: _cumulative("add"),
+    cumprod_p: _cumulative("mul"),
+}
+"""Lowering by primitive."""

@@ -1,0 +1,165 @@
+"""Calls of machine code: arguments of other kinds, warnings, errors, threads, signals."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+
+def rosenbrock(x: Any) -> Any:
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def test_results_are_those_of_numpy() -> None:
+    f = ft.jit(ft.grad(rosenbrock), backend="native")
+    x = np.linspace(0.0, 1.0, 5)
+    np.testing.assert_allclose(f(x), ft.grad(rosenbrock)(x), rtol=1e-14)
+    assert f(x).flags.owndata
+    assert f(x) is not f(x)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided", "read-only", "reversed", "unaligned"])
+def test_arrays_of_any_layout(order: str) -> None:
+    x = np.arange(24.0).reshape(4, 6)
+    if order == "F":
+        given = np.asfortranarray(x)
+    elif order == "strided":
+        given = np.repeat(x, 2, axis=1)[:, ::2]
+    elif order == "reversed":
+        given = np.ascontiguousarray(x[::-1])[::-1]
+    elif order == "unaligned":
+        memory = np.zeros(24 * 8 + 1, np.uint8)
+        given = memory[1:].view(np.float64).reshape(4, 6)
+        given[...] = x
+    else:
+        given = x.copy()
+        given.flags.writeable = order != "read-only"
+    f = ft.jit(lambda x: (np.sum(np.sin(x), axis=0), x.T * 2.0), backend="native")
+    for found, expected in zip(f(given), (np.sum(np.sin(x), axis=0), x.T * 2.0), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_scalars_of_all_kinds() -> None:
+    f = ft.jit(lambda x, y: (x * y + 1.0, x > y), backend="native")
+    for x in (2.0, np.float64(2.0), np.array(2.0), np.float32(2.0), 2):
+        found, is_larger = f(x, 3.0)
+        expected = np.multiply(x, 3.0) + 1.0
+        assert type(found) is type(expected)
+        assert found == expected
+        assert isinstance(is_larger, np.bool_)
+
+
+def test_an_array_of_another_byte_order_or_subclass() -> None:
+    f = ft.jit(lambda x: x * 2.0 + 1.0, backend="native")
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(f(x.astype(">f8")), x * 2.0 + 1.0)
+    np.testing.assert_array_equal(f(x), x * 2.0 + 1.0)
+
+
+def test_warnings_are_those_of_numpy_at_the_line_of_the_user() -> None:
+    f = ft.jit(lambda x: np.log(x) - 1.0 / x, backend="native")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        result = f(np.array([0.0, 1.0]))
+    assert {str(w.message).partition(" encountered")[0] for w in found} == {"divide by zero"}
+    assert {w.filename for w in found} == {__file__}
+    np.testing.assert_array_equal(result, [-np.inf, -1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(f(np.array([1.0, np.inf])), [-1.0, np.inf])
+
+
+def test_errstate_holds() -> None:
+    f = ft.jit(lambda x: 1.0 / x, backend="native")
+    for _ in range(20):  # (after a few runs with flags, NumPy's form runs at once)
+        with np.errstate(divide="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(f(np.array([0.0, 2.0])), [np.inf, 0.5])
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+        f(np.zeros(2))
+
+
+def test_errors_are_those_of_numpy() -> None:
+    f = ft.jit(lambda a, b: np.linalg.solve(a, b), backend="native")
+    np.testing.assert_allclose(f(np.eye(2) * 2.0, np.ones(2)), [0.5, 0.5])
+    with pytest.raises(np.linalg.LinAlgError):
+        f(np.zeros((2, 2)), np.ones(2))
+    g = ft.jit(lambda x, i: x[i], backend="native")
+    x = np.arange(100.0)
+    np.testing.assert_array_equal(g(x, np.array([5, -1])), [5.0, 99.0])
+    with pytest.raises(IndexError):
+        g(x, np.array([5, 100]))
+
+
+def test_segments_where_there_is_no_native_form() -> None:
+    def f(x: Any) -> Any:
+        y = np.sin(x) * 2.0 + 1.0
+        return np.sum(np.sort(y)[::2] * np.cos(y[::2]))
+
+    x = np.linspace(-3.0, 3.0, 100)
+    np.testing.assert_allclose(ft.jit(f, backend="native")(x), f(x), rtol=1e-13)
+    np.testing.assert_allclose(
+        ft.jit(ft.grad(f), backend="native")(x), ft.grad(f)(x), rtol=1e-12, atol=1e-13
+    )
+
+
+def test_a_function_is_used_by_several_threads() -> None:
+    f = ft.jit(lambda x: ft.fori_loop(0, 50, lambda _, y: np.sin(y) + x, x), backend="native")
+    xs = [np.full(200, 0.01 * k) for k in range(32)]
+    expected = [f(x) for x in xs]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            for found, value in zip(pool.map(f, xs), expected, strict=True):
+                np.testing.assert_array_equal(found, value)
+
+
+def test_control_c_stops_a_long_loop() -> None:
+    f = ft.jit(
+        lambda x: ft.while_loop(lambda y: y < 1e300, lambda y: y + 1e-9, x), backend="native"
+    )
+    assert f(2e300) == 2e300
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            f(0.0)
+    finally:
+        timer.join()
+
+
+def test_code_is_freed_with_its_function() -> None:
+    f = ft.jit(lambda x: x * 3.0, backend="native")
+    f(np.ones(3))
+    kept = weakref.ref(next(iter(_programs(f))).run.__self__)
+    assert kept() is not None
+    del f
+    gc.collect()
+    assert kept() is None
+
+
+def _programs(f: Any) -> Any:
+    from functrace.api.staging.program_cache import StagedProgram
+
+    return [
+        x
+        for x in gc.get_objects()
+        if type(x) is StagedProgram and "run" in vars(x) and hasattr(x.run, "__self__")
+    ]
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    with pytest.raises(ft.errors.ArgumentError, match="backend"):
+        ft.jit(lambda x: x, backend="cuda")  # type: ignore[call-overload]

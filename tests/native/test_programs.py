@@ -1,0 +1,129 @@
+"""The native backend equals the evaluator: on random programs, on all cases, and on whole works.
+
+Floats may differ by a few units in the last place of the largest element: sums are in another
+order, and elementary functions are the tier's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import functrace as ft
+from functrace.executor import Runner
+from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.plan.planner import plan, planned
+from functrace.ir.program import Program
+from functrace.transforms import jvp_program
+from tests.laws.programs import Recipe, programs, seeds
+from tests.oracles import outputs_of
+from tests.test_cases import CASES
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+from functrace.native.backend import NATIVE
+from functrace.native.engine import NativeFunction
+from functrace.native.lowering import NoNativeForm, lower
+from functrace.native.rows import ROWS
+
+UNITS = 64
+"""Units in the last place of the largest element by which results may differ."""
+
+
+def native(program: Program) -> NativeFunction:
+    """Return a whole program as machine code."""
+    flat = Runner(program, NATIVE).flat
+    made = lower(plan(flat, NATIVE.policy), ROWS, "test")
+    return NativeFunction(made, lambda: NUMPY.compile(planned(flat)))
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    """Assert equal shapes and dtypes, and equal values up to rounding."""
+    expected = np.asarray(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    if found.dtype.kind not in "fc":
+        np.testing.assert_array_equal(found, expected)
+        return
+    bound = UNITS * np.finfo(found.dtype).eps
+    largest = np.max(np.abs(expected), where=np.isfinite(expected), initial=0)
+    np.testing.assert_allclose(found, expected, rtol=bound, atol=bound * largest)
+
+
+def check(program: Program, arguments: Any) -> None:
+    """Compare a program with the evaluator; segments of it, where it has no native form."""
+    given_values = [
+        x if isinstance(x, np.ndarray) and x.ndim else np.asarray(x)[()] for x in arguments
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = outputs_of(ft.evaluate(program, *given_values))
+        flat = Runner(program, NATIVE).flat
+        run = NATIVE.compile(plan(flat, NATIVE.policy))
+        for _ in range(2):
+            found = run(*given_values)
+            assert len(found) == len(expected)
+            for one, other in zip(found, expected, strict=True):
+                assert_close(one, other)
+
+
+@given(programs(), seeds())
+def test_random_programs_equal_the_evaluator(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    check(ft.trace(recipe)(*arguments), arguments)
+
+
+@given(programs(), seeds())
+def test_derivatives_of_random_programs_equal_the_evaluator(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    rng = np.random.default_rng(seed)
+
+    def pulled(*values: Any) -> Any:
+        results, pullback = ft.vjp(recipe, *values)
+        return results, pullback(tuple(np.cos(y) for y in results))
+
+    check(ft.trace(pulled)(*arguments), arguments)
+    program = jvp_program(ft.trace(recipe)(*arguments), [True] * len(arguments))
+    tangents = [
+        np.asarray(rng.normal(size=np.shape(x))).astype(np.asarray(x).dtype) for x in arguments
+    ]
+    check(program, [*arguments, *[t if t.ndim else t[()] for t in tangents]])
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_cases_equal_the_evaluator(case: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = ft.trace(case.call)(*case.args)
+        except ft.errors.FunctraceError:
+            pytest.skip("the case needs concrete values")
+    arguments, _ = ft.tree.flatten(case.args)
+    check(program, arguments)
+
+
+def test_most_elementwise_cases_are_whole() -> None:
+    """Programs that have a native form are compiled as a whole, without NumPy."""
+    x = np.linspace(-2.0, 2.0, 50)
+    for f in (
+        lambda x: np.where(x > 0, np.exp(-x) * np.sin(x), np.tanh(x)),
+        lambda x: np.sum(np.square(x[1:] - x[:-1])),
+        lambda x: np.cumsum(x),
+        lambda x: x[None, :3] @ np.outer(x[:3], x[:4]),
+        lambda x: ft.scan(lambda c, y: (c * 0.5 + y, c), 0.0, x)[1],
+    ):
+        program = ft.trace(ft.grad(lambda x, f=f: np.sum(f(x))))(x)
+        made = native(program)
+        (found,) = made.call(x)
+        assert_close(found, ft.evaluate(program, x))
+        assert made.fallbacks == 0
+
+
+def test_a_program_without_native_form_says_so() -> None:
+    with pytest.raises(NoNativeForm):
+        native(ft.trace(lambda x: np.linalg.svd(x)[1])(np.eye(9)))
