@@ -87,10 +87,12 @@ def _operand(name: str, input: Operand, kind: str) -> Any:
     found = dtype_of(input)
     real = kind in ("rfft", "ihfft")
     if real and found.kind == "c":
-        shown = "real-valued" if name.endswith(("n", "2")) else "real"
-        raise RuntimeError(
-            f"{name} expects a {shown} input tensor, but got {DTYPES[found].printed}"
-        )
+        printed = DTYPES[found].printed
+        if name == kind:
+            raise RuntimeError(f"{name} expects a real input tensor, but got {printed}")
+        if kind == "ihfft":
+            raise RuntimeError(f"Only supports floating-point dtypes, but found: {printed}")
+        raise RuntimeError(f"rfftn expects a real-valued input tensor, but got {printed}")
     if is_half(found):
         raise RuntimeError(f"Unsupported dtype {DTYPES[found].printed}")
     given: Any = f.to(input, default_float()) if found.kind in "bui" else input
