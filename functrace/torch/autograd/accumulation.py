@@ -247,12 +247,11 @@ def laid_as(gradient: Tensor, variable: Tensor) -> Tensor:
 
 def check_layout(gradient: Any, variable: Any) -> None:
     """Warn if the strides of a gradient differ from those of its variable."""
-    pairs = zip(gradient.shape, gradient.strides, variable.strides, strict=True)
+    strides = [[s // array.itemsize for s in array.strides] for array in (gradient, variable)]
+    pairs = zip(gradient.shape, *strides, strict=True)
     if any(n != 1 and g != v for n, g, v in pairs) and (
         gradient.flags.c_contiguous or is_dense(variable)
     ):
-        size = gradient.itemsize
-        strides = [[s // size for s in array.strides] for array in (gradient, variable)]
         warn_once(errors.gradient_layout(gradient.shape, *strides))
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from functrace.ir.aval import ShapeDtype
+from functrace.ops.indexing import index_static
 from functrace.torch import errors
 from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
@@ -34,7 +35,7 @@ from functrace.torch.autograd.graph import (
 from functrace.torch.autograd.saved import SavedTensor, packed
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.errors.warnings import warn
-from functrace.torch.tensors.tensor import Tensor, count_write, view_of
+from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, count_write, view_of
 
 FREED = "freed"
 """Marker for the saved tensors of a node after backward."""
@@ -92,6 +93,10 @@ class FunctionBase(GraphNode):
     is_node = False
     requires_grad = False
     """True if the node is in a graph."""
+    _is_pure = False
+    """True if forward said that its output is a view of its input and nothing else, so that the
+    view can be taken again when the input has been overwritten.
+    """
     _materializes = True
     _materialize_non_diff_grads = True
     _forward_cls: Any
@@ -115,6 +120,8 @@ class FunctionBase(GraphNode):
     forward's operations.
     """
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
+    _whole_view: ClassVar[Callable[[Tensor], Tensor]]
+    """Returns a view of an input that forward has returned, of its class."""
     _rewrite_history: ClassVar[Callable[..., None]]
     """Rebases the history of an input that forward has overwritten; for Functions that may
     overwrite inputs.
@@ -158,6 +165,9 @@ class FunctionBase(GraphNode):
         """Return True if the user defined a rule for ``vmap``."""
         return cls.vmap is not cls._without_vmap
 
+    def __repr__(self) -> str:
+        return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
+
     # -- public attributes -------------------------------------------------------------------------
 
     @property
@@ -170,6 +180,19 @@ class FunctionBase(GraphNode):
         if not isinstance(value, bool):
             raise TypeError(errors.SET_MATERIALIZE_GRADS)
         self._materializes = value
+
+    @property
+    def _is_pure_view(self) -> bool:
+        """True if forward only takes a view; it can only be set, as in PyTorch."""
+        raise AttributeError(
+            "attribute '_is_pure_view' of 'torch._C._FunctionBase' objects is not readable"
+        )
+
+    @_is_pure_view.setter
+    def _is_pure_view(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(errors.SET_PURE_VIEW)
+        self._is_pure = value
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -324,16 +347,16 @@ class FunctionBase(GraphNode):
     def _keep(self, *, in_graph: bool = True) -> None:
         """Save the tensors that forward declared; they may be outputs of this node."""
         kept: list[SavedTensor | TracedSavedTensor | None] = []
+        dirty = {id(t) for t in self.dirty_tensors or ()}
         for place, value in enumerate(self.to_save or ()):
             if value is None:
                 kept.append(SavedTensor(None) if in_graph else None)
             elif not isinstance(value, Tensor):
                 raise TypeError(errors.saved_non_tensor(place, errors.kind_of(value)))
             else:
+                is_output = value._node is self or (value._view is not None and id(value) in dirty)
                 kept.append(
-                    SavedTensor(value, value._node is self, self)
-                    if in_graph
-                    else TracedSavedTensor(value)
+                    SavedTensor(value, is_output, self) if in_graph else TracedSavedTensor(value)
                 )
                 if isinstance(saved := kept[-1], SavedTensor):
                     # a Function gets its saved tensor back unchanged, even if detached in place
@@ -454,6 +477,10 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     outputs = list(several)
     made = "custom" if sum(isinstance(v, Tensor) for v in several) == 1 else "multiple"
+    if ctx._is_pure:
+        if made == "multiple" or sum(isinstance(a, Tensor) for a in args) != 1:
+            raise RuntimeError(errors.PURE_VIEW)
+        made = ""
     avals: list[ShapeDtype | None] = []
     constant = []
     for k, value in enumerate(several):
@@ -465,12 +492,14 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
         if not ctx.requires_grad or id(value) in constants or array.dtype.kind not in "fcV":
             constant.append(k)
             outputs[k] = _without_history(
-                value, is_input=id(value) in inputs, is_dirty=id(value) in dirty
+                ctx, value, is_input=id(value) in inputs, is_dirty=id(value) in dirty, made=made
             )
         elif id(value) in dirty:
-            ctx._forward_cls._rewrite_history(value, ctx, k, several)
             if id(value) not in inputs:
+                if value._view is not None:
+                    raise RuntimeError(errors.DIRTY_NOT_AN_INPUT)
                 warn(errors.DIRTY_NOT_AN_INPUT)
+            ctx._forward_cls._rewrite_history(value, ctx, k, several)
         else:
             outputs[k] = _with_history(value, ctx, k, is_input=id(value) in inputs, made=made)
     ctx._outputs, ctx._constant = tuple(avals), frozenset(constant)
@@ -485,14 +514,23 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
     return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
-def _without_history(value: Tensor, *, is_input: bool, is_dirty: bool) -> Tensor:
-    """Return an output that no gradient flows to."""
+def _without_history(
+    ctx: FunctionBase, value: Tensor, *, is_input: bool, is_dirty: bool, made: str
+) -> Tensor:
+    """Return an output that no gradient flows to. Writing into one that is a view is refused, too,
+    once a gradient is involved.
+    """
     if not value.requires_grad:
-        return _as_view(value) if is_input and not is_dirty else value
-    if is_input:
+        if is_dirty:
+            return value
+        if is_input:
+            value = ctx._forward_cls._whole_view(value)
+    elif is_input:
         return value.detach()
     if value._view is None:
         value._node, value._requires = None, False
+    elif value._counter is not UNVERSIONED:
+        value._view.made = made and "custom"
     return value
 
 
@@ -503,7 +541,7 @@ def _with_history(
     views.py.
     """
     if is_input:
-        value = _as_view(value)
+        value = node._forward_cls._whole_view(value)
     value._node, value._output_nr = node, place
     view = value._view
     if view is not None:
@@ -511,9 +549,6 @@ def _with_history(
     return value
 
 
-def _as_view(value: Tensor) -> Tensor:
-    return view_of(value, value._array, (_itself, (), None))
-
-
-def _itself(array: Any) -> Any:
-    return array
+def whole_view(value: Tensor) -> Tensor:
+    """Return a view of a whole tensor."""
+    return view_of(value, value._array, (index_static, ((...,),), None))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functrace.torch import errors
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
-from functrace.torch.dispatch.dual import Level, forward_base, hidden
+from functrace.torch.dispatch.dual import Level, forward_root, hidden, is_forward_view
 from functrace.torch.tensors.tensor import Tensor
 
 
@@ -50,8 +50,7 @@ def push_function(
         raise RuntimeError(errors.jvp_count(len(outputs), len(found)))
     bases: dict[int, Tensor] = {}
     for a in tensors:
-        below = forward_base(a)
-        bases.setdefault(id(a if below is None else below[0]), a)
+        bases.setdefault(forward_root(a), a)
     dirty = {id(x) for x in ctx.dirty_tensors or ()}
     constants = {id(x) for x in ctx.non_differentiable or ()}
     for k, (value, output, tangent) in enumerate(zip(raw, outputs, found, strict=True)):
@@ -69,17 +68,30 @@ def push_function(
                 continue
             level.set_tangent_in_place(output, defined(tangent))
             continue
-        below = forward_base(output)
-        matching = None if below is None else bases.get(id(below[0]))
+        matching = bases.get(forward_root(output)) if is_forward_view(output) else None
         if matching is not None:
             source = level.tangent_of(matching)
             if source is None:
                 level.set_tangent_in_place(output, defined(tangent))
                 return  # as PyTorch does: later outputs get none
-            above = None if tangent is None else forward_base(tangent)
-            if above is None or above[0] is not source:
-                raise RuntimeError(errors.JVP_NOT_A_VIEW)
+            check_view(matching, source, tangent)
         level.set_tangent(output, defined(tangent))
+
+
+def check_view(matching: Tensor, source: Tensor, tangent: Tensor | None) -> None:
+    """Check the tangent of an output that is a view of an argument: a view of the argument's
+    tangent, or of the base of that if the argument is a view itself.
+    """
+    if tangent is None:
+        raise RuntimeError(errors.JVP_UNDEFINED)
+    if not is_forward_view(tangent):
+        raise RuntimeError(errors.JVP_NOT_A_VIEW)
+    is_same = forward_root(tangent) == forward_root(source)
+    if is_forward_view(matching):
+        if not is_same:
+            raise RuntimeError(errors.JVP_OF_ANOTHER_BASE)
+    elif not is_same or is_forward_view(source):
+        raise RuntimeError(errors.JVP_OF_ANOTHER_TENSOR)
 
 
 def check_overwritten(former: Tensor, version: int, tangent: Tensor | None) -> None:

@@ -29,11 +29,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from functrace.torch import errors
-from functrace.torch.autograd.custom import FunctionBase
+from functrace.torch.autograd.custom import FunctionBase, whole_view
 from functrace.torch.autograd.delayed import DelayedError
 from functrace.torch.autograd.function_rules import BackwardCFunction as NodeWithRules
 from functrace.torch.autograd.function_rules import FunctionCtx, FunctionMeta, _SingleLevelFunction
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dispatch.overrides import has_overrides
 from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.tensors.views import made_by, rebase_history, refuse_function_view
 from functrace.tree import flatten, unflatten
@@ -53,6 +54,13 @@ class WritingFunctionBase(FunctionBase):
     `FunctionBase` cannot import.
     """
 
+    @staticmethod
+    def _whole_view(value: Tensor) -> Tensor:
+        """Return a view of a whole tensor; a subclass with its own ``__torch_function__`` makes
+        it.
+        """
+        return value.view_as(value) if has_overrides(type(value)) else whole_view(value)
+
     @classmethod
     def _rewrite_history(
         cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]
@@ -63,15 +71,15 @@ class WritingFunctionBase(FunctionBase):
         Raises:
             RuntimeError: for a leaf, and for a view among other outputs.
         """
-        if value.requires_grad and value.is_leaf:
+        if value.requires_grad and value._node is None:
             raise RuntimeError(errors.DIRTY_LEAF)
         value._grad = None  # as in PyTorch: it was the gradient of another value
         if value._view is not None:
             if sum(isinstance(v, Tensor) for v in outputs) > 1:
                 raise RuntimeError(errors.DIRTY_VIEW_OF_MANY)
+            refuse_function_view(value, value._view, through_base=False)
             if value._view.base.is_leaf and value.requires_grad:
                 raise RuntimeError(errors.VIEW_OF_LEAF_IN_PLACE)
-            refuse_function_view(value, value._view, through_base=False)
             if value._view.made:
                 raise RuntimeError(errors.no_grad_view(value._view.made, made_by(value)))
         rebase_history(value, node, place)

@@ -197,7 +197,7 @@ class GraphNode:
         tensor._hooks = None  # now the node's: an overwritten tensor has no hooks
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
 class NativeNode(GraphNode):

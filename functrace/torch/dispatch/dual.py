@@ -154,3 +154,22 @@ def forward_base(tensor: Tensor) -> tuple[Tensor, tuple[Step, ...]] | None:
             base = step.alias()
             return None if base is None or k == len(view.steps) - 1 else (base, view.steps[k + 1 :])
     return view.base, view.steps
+
+
+def forward_root(tensor: Tensor) -> int:
+    """Return the identity of the base of a tensor in forward mode, which is the same for the base
+    and its views, whether or not the base still exists.
+    """
+    view = tensor._view
+    if view is None:
+        return id(tensor)
+    for step, _, _ in reversed(view.steps):
+        if isinstance(step, AliasOf):
+            return id(step)
+    return id(view.base)
+
+
+def is_forward_view(tensor: Tensor) -> bool:
+    """Return True if a tensor is a view of another one in forward mode."""
+    view = tensor._view
+    return view is not None and not isinstance(view.steps[-1][0], AliasOf)

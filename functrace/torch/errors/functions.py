@@ -116,9 +116,14 @@ def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequen
     )
 
 
-def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
-    """Return the message for writing into an output of a Function that is a view, or reading
+def view_of_function(of: str, *, several: bool, through_base: bool) -> str:
+    """Return the message for writing into an output of a function that is a view, or reading
     its node after its base was written.
+
+    Args:
+        of: the output number and the function; empty for a view without node.
+        several: True for a function that returns several views.
+        through_base: True if the base was written.
     """
     event = (
         "its base or another view of its base has been modified"
@@ -136,7 +141,11 @@ def view_of_function(output_nr: int, function: str, *, several: bool, through_ba
         "gradients. This behavior is forbidden. You can fix this by cloning the output of the "
         "custom Function."
     )
-    return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
+    if of:
+        return f"{of} is a view and {event} inplace. {reason}"
+    return (
+        f"A view was created in no_grad mode and {event} inplace with grad mode enabled. {reason}"
+    )
 
 
 def argument_type(node: str, position: int, count: int, value: object) -> str:
@@ -280,6 +289,13 @@ JVP_DIRTY_NOT_AN_INPUT = (
     "mark_dirty()."
 )
 JVP_NOT_A_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+JVP_OF_ANOTHER_TENSOR = "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+JVP_OF_ANOTHER_BASE = "A custom Function is returning a view but the jvp is not returning a view of the same base as the given grad input."
+JVP_UNDEFINED = "cannot call get_autograd_meta() on undefined tensor"
+SET_PURE_VIEW = (
+    "set_pure_view received an invalid combination of arguments - got (), but expected (bool)"
+)
+PURE_VIEW = "Pure view custom Function can only have one input Tensor and one output Tensor. Open an issue if you need to support more."
 
 
 def dual_dtype(what: str, dtype: object) -> str:

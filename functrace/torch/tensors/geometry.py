@@ -81,9 +81,7 @@ def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
             memory = memory.base
         if 0 in wanted[0]:
             return row_of(memory)[:0].reshape(wanted[0])
-        start = (wanted[2] - given[2] if x.size else wanted[2]) * x.itemsize
-        if x.size:  # NumPy has lost the address of an empty view
-            start += address_of(x) - address_of(memory)
+        start = address_of(x) - address_of(memory) + (wanted[2] - given[2]) * x.itemsize
         return np.ndarray(
             wanted[0], x.dtype, row_of(memory), start, tuple(n * x.itemsize for n in wanted[1])
         )
@@ -175,6 +173,17 @@ def geometry_of(tensor: Tensor) -> Geometry:
     return shape, strides, offset + (address_of(base) - begin) // base.itemsize
 
 
+def geometry_in_numpy(tensor: Tensor) -> Geometry:
+    """Return the geometry of a tensor by the address of its array: an empty view has another offset
+    there.
+    """
+    shape, strides, offset = geometry_of(tensor)
+    array = tensor._array
+    if isinstance(array, np.ndarray) and not array.size:
+        offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
+    return shape, strides, offset
+
+
 def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     """Change the shape of a tensor in its memory; if it must grow, copy its elements to new
     memory.
@@ -187,9 +196,10 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     Raises:
         UnsupportedFunctionError: if it must grow, and another object shares its memory.
     """
-    given = geometry_of(tensor)
-    wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
-    needed = given[2] + math.prod(shape)
+    given = geometry_in_numpy(tensor)
+    offset = geometry_of(tensor)[2]
+    wanted = shape, dense_strides(shape) if strides is None else strides, offset
+    needed = offset + math.prod(shape)
     memory = memory_of(tensor)
     counter = before_write(tensor)
     if needed > memory.size:

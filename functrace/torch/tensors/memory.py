@@ -34,6 +34,7 @@ from functrace.torch.tensors.geometry import (
     Geometry,
     Sizes,
     address_of,
+    geometry_in_numpy,
     geometry_of,
     memory_of,
     row_of,
@@ -64,9 +65,9 @@ AS_STRIDED_IN_PLACE = Op("AsStridedBackward1", strided, is_view=True, details=_s
 def _wanted(
     tensor: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> tuple[Geometry, Geometry]:
-    given = geometry_of(tensor)
+    given = geometry_in_numpy(tensor)
     shape, strides = sizes((size,)), sizes((stride,))
-    offset = given[2] if storage_offset is None else storage_offset
+    offset = geometry_of(tensor)[2] if storage_offset is None else storage_offset
     if len(shape) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
     if min(strides, default=0) < 0:

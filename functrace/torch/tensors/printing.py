@@ -84,11 +84,17 @@ def text_of(tensor: Tensor) -> str:
         parts.append(f"dtype={DTYPES[array.dtype]!r}")
     if not array.size and array.shape != (0,):
         parts.insert(0, f"size={array.shape}")
-    node = tensor.grad_fn
-    if node is not None:
+    is_invalid, node = False, None
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # the base of a view made without recording was overwritten
+        is_invalid = True
+    if is_invalid:
+        parts.append("grad_fn=<Invalid>")
+    elif node is not None:
         name = type(node).__name__
         parts.append(f"grad_fn=<{node.name().split('::')[-1] if name == 'CppFunction' else name}>")
-    elif tensor._requires:
+    elif tensor.requires_grad:
         parts.append("requires_grad=True")
     tangent = None if DUALS.level is None else DUALS.level.tangent_of(tensor)
     if tangent is not None:

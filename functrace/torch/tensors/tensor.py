@@ -152,8 +152,8 @@ class Tensor(Methods):
     _grad_dtype: Any = ...
     """The dtype of a leaf's gradients, None for any; `...` for the leaf's own."""
     _laid: tuple[Any, Any] | None = None
-    """For a copy or an alias of a tensor without elements: its shape and strides, which NumPy does
-    not keep.
+    """For a copy of a tensor without elements, and for an alias: its shape and strides, which NumPy
+    does not keep.
     """
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
@@ -278,10 +278,8 @@ class Tensor(Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """True if no node computed this tensor. (For a view, overwrites of its base are ignored:
-        see ``grad_fn``.)
-        """
-        return self._node is None
+        """True if no node computed this tensor."""
+        return (self._node if self._view is None else self.grad_fn) is None
 
     @property
     def output_nr(self) -> int:
@@ -321,10 +319,11 @@ class Tensor(Methods):
     def grad_dtype(self, value: dtype | None) -> None:
         if not isinstance(value, dtype | None):
             raise RuntimeError(errors.grad_dtype_type(type(value).__name__))
+        gradient = self.grad  # warns for a tensor that is no leaf
         if self._node is not None:
             raise RuntimeError(errors.grad_dtype_of_no_leaf("set"))
-        if value is not None and self._grad is not None and self._grad.dtype is not value:
-            raise RuntimeError(errors.grad_dtype_of_gradient(value, self._grad.dtype))
+        if value is not None and gradient is not None and gradient.dtype is not value:
+            raise RuntimeError(errors.grad_dtype_of_gradient(value, gradient.dtype))
         self._grad_dtype = value
 
     @property
@@ -440,7 +439,7 @@ class Tensor(Methods):
         """Return the strides, in elements."""
         array = self._array
         shape = array.shape
-        if 0 in shape or (1 in shape and self._view is not None):
+        if 0 in shape or (1 in shape and (self._view is not None or self._laid is not None)):
             strides = followed_geometry(self)[1]
         else:
             size = array.itemsize
@@ -587,7 +586,7 @@ class Tensor(Methods):
         made._array, made._counter = array, self._counter
         if self._view is not None or self._home is not None:
             made._home = home_of(self)
-        if 0 in array.shape:
+        if 0 in array.shape or (1 in array.shape and self._view is not None):
             made._laid = array.shape, self.stride()
         return made
 
@@ -618,7 +617,7 @@ class Tensor(Methods):
         self._array = (
             reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
         )
-        self._home = home_of(value)
+        self._home, self._laid = home_of(value), value._laid
 
     @data.deleter
     def data(self) -> None:
@@ -733,10 +732,11 @@ def strides_in(tensor: Tensor) -> tuple[int, ...]:
     """Return the strides of a tensor's array in elements; of an array without elements, those of C
     order, if the tensor is no copy of another one.
     """
-    array = tensor._array
+    array, laid = tensor._array, tensor._laid
+    if laid is not None and laid[0] == array.shape:
+        return laid[1]
     if 0 in array.shape:
-        laid = tensor._laid
-        return laid[1] if laid and laid[0] == array.shape else dense_strides(array.shape)
+        return dense_strides(array.shape)
     size = array.itemsize
     return tuple([n // size for n in array.strides])
 

@@ -662,11 +662,8 @@ def made_by(tensor: Tensor) -> str:
 
 def refuse_function_view(tensor: Tensor, view: View, *, through_base: bool) -> None:
     """Refuse to lose the backward of a user's Function, whose output the view is."""
-    if view.made in ("custom", "multiple") and tensor._node is not None:
-        name = short_name(tensor._node)
+    if view.made in ("custom", "multiple"):
         several = view.made == "multiple"
         raise RuntimeError(
-            errors.view_of_function(
-                tensor._output_nr, name, several=several, through_base=through_base
-            )
+            errors.view_of_function(made_by(tensor), several=several, through_base=through_base)
         )

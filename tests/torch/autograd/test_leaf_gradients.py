@@ -69,7 +69,10 @@ def test_refusals_of_a_dtype_of_gradients() -> None:
     computed = leaf * 2
     with pytest.raises(RuntimeError, match=r"^grad_dtype can only be accessed on leaf tensors.$"):
         computed.grad_dtype
-    with pytest.raises(RuntimeError, match=r"^grad_dtype can only be set on leaf tensors.$"):
+    with (
+        pytest.raises(RuntimeError, match=r"^grad_dtype can only be set on leaf tensors.$"),
+        pytest.warns(UserWarning, match="not a leaf Tensor"),
+    ):
         computed.grad_dtype = torch.float16
     with pytest.raises(
         RuntimeError, match=r"^grad_dtype must be a torch.dtype or None, but got int$"
