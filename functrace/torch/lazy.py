@@ -20,8 +20,12 @@ NAMES = {
     name: module
     for module, names in {
         "amp.autocast_mode": (
-            "autocast", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_available",
-            "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
+            "autocast", "autocast_decrement_nesting", "autocast_increment_nesting",
+            "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+            "get_autocast_gpu_dtype", "is_autocast_available", "is_autocast_cache_enabled",
+            "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
+            "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
+            "set_autocast_enabled",
         ),
         "amp.grad_scaler": ("GradScaler",),
         "check": ("check_function",),

@@ -252,16 +252,11 @@ def test_compilers_return_functions() -> None:
         torch.jit.save(f, "file")
 
 
-def test_autocast_does_nothing_or_is_refused() -> None:
+def test_autocast_does_nothing_for_absent_devices() -> None:
     with torch.autocast("cpu", enabled=False):
         assert torch.ones(1).dtype is torch.float32
     with pytest.warns(UserWarning, match="CUDA is not available"), torch.autocast("cuda"):
         assert not torch.is_autocast_enabled()
-    with (
-        pytest.raises(NotImplementedError, match="enabled=False"),
-        torch.autocast("cpu", dtype=torch.float16),
-    ):
-        pass
     with pytest.raises(RuntimeError, match="device type at start of device string: foo"):
         torch.autocast("foo")
 

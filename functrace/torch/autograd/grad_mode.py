@@ -65,6 +65,10 @@ class Modes(threading.local):
     """True if views are replayed step by step when their base has changed, in place of one
     ``AsStridedBackward0``.
     """
+    autocast: Any = None
+    """NumPy's dtype of the lower precision while autocast on the CPU is on; see
+    dispatch/autocasting.py.
+    """
     dispatch: Any = None
     """The handler that gets operations instead of running them, while a dispatch mode is active;
     see dispatch.py.

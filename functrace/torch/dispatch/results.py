@@ -19,6 +19,7 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dispatch.autocasting import suspended
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.promotion import RANK
 from functrace.torch.dispatch.signatures import LateSignature, parameter_names
@@ -106,7 +107,11 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
         raise NotImplementedError(errors.forward_of_out(name))
     if MODES.dispatch is not None:
         return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
-    made = compute()
+    if MODES.autocast is None:
+        made = compute()
+    else:
+        with suspended():  # nothing is cast
+            made = compute()
     results = [x._array for x in (made if isinstance(out, tuple) else (made,))]
     for result in results:
         if isinstance(result, Tracer):

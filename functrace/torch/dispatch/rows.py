@@ -31,12 +31,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, final
+from typing import Any, Protocol, TypeVar, cast, final
 
 import numpy as np
 
 from functrace.ops.elementwise import Elementwise
 from functrace.torch.dispatch.applying import Op, apply, binary
+from functrace.torch.dispatch.autocasting import casting
 from functrace.torch.dispatch.numbers import number_of
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, of_tensors
 from functrace.torch.dispatch.results import put_out, taking_out
@@ -316,6 +317,7 @@ class FunctionTable:
         out: bool = False,
         method: Callable[..., Any] | None = None,
     ) -> F:
+        function = cast("F", casting(name, function))
         words = (
             tuple(forms.split()),
             function,

@@ -17,6 +17,7 @@ from typing import Any, final
 
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dispatch.autocasting import with_precision
 from functrace.torch.random import get_rng_state, random_numbers_of
 from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.utils.checkpoint_debug import (
@@ -229,7 +230,7 @@ def _checkpoint_without_reentrant_generator(
 class _Call:
     """A repeatable call, with the random numbers of the first run."""
 
-    __slots__ = ("_context", "_function", "_kwargs", "_random")
+    __slots__ = ("_context", "_function", "_kwargs", "_precision", "_random")
 
     def __init__(
         self,
@@ -240,10 +241,11 @@ class _Call:
     ) -> None:
         self._function, self._kwargs, self._context = function, kwargs, context
         self._random = get_rng_state() if preserve else None
+        self._precision = MODES.autocast
 
     def __call__(self, *args: object) -> None:
         """Repeat the call, and resume the generator."""
-        with random_numbers_of(self._random), self._context:
+        with random_numbers_of(self._random), with_precision(self._precision), self._context:
             self._function(*args, **self._kwargs)
 
 

@@ -11,6 +11,7 @@ import warnings
 from typing import Any, ClassVar
 
 from functrace.torch import namespace as torch
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.nn import init
 from functrace.torch.nn.modules.module import Module
 from functrace.torch.nn.parameter import Parameter
@@ -143,7 +144,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Refuse an input of another dtype or size."""
         wanted = self._flat_weights[0].dtype
-        if input.dtype != wanted:
+        if input.dtype != wanted and MODES.autocast is None:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({wanted}). Convert "
                 f"input: input.to({wanted}), or convert model: model.to({input.dtype})"
