@@ -982,9 +982,8 @@ def _power(x: Value, y: Value) -> Value:
     shrinks = (log.bits() ^ wide.bits()) < 0
     extreme = where(log.equals(0.0), x.const(1.0), where(shrinks, x.const(0.0), np.inf))
     size = where(is_regular, size.converted(form), extreme)
-    one = Value(x.builder, Const(1.0, SINGLE.dtype), SINGLE)  # the faster division
-    bottom = where(is_domain_error | is_pole, one.const(0.0), one)
-    size = size * (where(is_domain_error, one.const(0.0), one) / bottom).converted(form)  # flags
+    bottom = where(is_domain_error | is_pole, x.const(0.0), 1.0)
+    size = size * (where(is_domain_error, x.const(0.0), 1.0) / bottom)  # raises flags
     sign = where(is_odd, x.bits().const(form.bits_of(-0.0)), 0)
     size = (size.bits() ^ sign).as_float()
     size = where(x.is_nan(), x, where(y.is_nan(), y, size))
