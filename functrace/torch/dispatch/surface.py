@@ -52,6 +52,7 @@ from functrace.torch.functions import (
     scattering,
     searching,
     shaping,
+    shuffling,
     special,
     statistics,
 )
@@ -67,8 +68,8 @@ TABLES = tuple(
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory,
         methods, printing, creation, factories,
         random, random_factories, filling, sampling,
-        convolution, padding, pooling, resampling, losses, activations, distances, margins,
-        normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
+        convolution, padding, pooling, resampling, shuffling, losses, activations, distances,
+        margins, normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
         special, arithmetic, linear_algebra, arranging, searching, fourier, putting, interchange,
     )
 )  # fmt: skip

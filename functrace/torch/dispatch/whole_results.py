@@ -21,7 +21,7 @@ from functrace.torch.tensors.tensor import Tensor, wrap
 
 
 class Whole(NamedTuple):
-    """How the results of an op are completed.
+    """Completion of the results of an op.
 
     Args:
         complete: all results of the overload, from those of the op, its operands and its

@@ -200,7 +200,7 @@ COPIED_OTHERWISE = {
 _DRAWN = re.compile(
     r"rand|empty|normal|multinomial|bernoulli|exponential|gumbel|drop|poisson|gamma\(|^!|numpy"
 )
-"""What draws random numbers anew, or is a statement."""
+"""Expressions that draw random numbers anew, and statements."""
 
 
 @pytest.mark.filterwarnings("ignore")
