@@ -25,6 +25,10 @@ from functrace.torch import errors
 from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad
 from functrace.torch.autograd.gradcheck_forward import check_batched_forward, check_forward
+from functrace.torch.autograd.gradcheck_older import (  # noqa: F401 (PyTorch exports them here)
+    get_analytical_jacobian,
+    get_numerical_jacobian,
+)
 from functrace.torch.autograd.gradcheck_parts import (
     GradcheckError,
     mismatch,
@@ -33,6 +37,8 @@ from functrace.torch.autograd.gradcheck_parts import (
     text_of,
     unit,
 )
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.typing import Array
 
@@ -323,8 +329,15 @@ class Check:
 
     # -- differences -------------------------------------------------------------------------
 
-    def along(self, i: int, chosen: Sequence[int], direction: Array) -> list[Array]:
-        """Return the central difference of the chosen outputs along a direction of one input."""
+    def along(
+        self, i: int, chosen: Sequence[int], direction: Array, place: tuple[int, ...] | None = None
+    ) -> list[Array]:
+        """Return the central difference of the chosen outputs along a direction of one input.
+
+        Raises:
+            AssertionError: if shapes or dtypes of the outputs depend on the values; it names the
+                element at ``place`` that was changed.
+        """
         array = self.wanted[i]._array
         before = array.copy()
         found: list[list[Array]] = []
@@ -335,6 +348,13 @@ class Check:
                 found.append([results[k]._array.copy() for k in chosen])
             finally:
                 array[...] = before
+        for after, earlier in zip(*found, strict=True):
+            if after.shape != earlier.shape:
+                pair = f"shapes {Size(earlier.shape)} and {Size(after.shape)}"
+                raise AssertionError(errors.perturbed_outputs("shape", place, self.eps, pair))
+            if after.dtype != earlier.dtype:
+                pair = f"dtypes {DTYPES[earlier.dtype]} and {DTYPES[after.dtype]}"
+                raise AssertionError(errors.perturbed_outputs("dtype", place, self.eps, pair))
         return [(a - b) / (2 * self.eps) for a, b in zip(*found, strict=True)]
 
     def _directions(self, i: int) -> list[tuple[Array, complex]]:
@@ -355,7 +375,12 @@ class Check:
     def numerical(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
         """Return the numerical Jacobians of all chosen outputs by one input."""
         return self.jacobians(
-            i, len(chosen), lambda direction: self.along(i, chosen, direction), part
+            i,
+            len(chosen),
+            lambda direction: self.along(
+                i, chosen, direction, tuple([int(k[0]) for k in np.nonzero(direction)])
+            ),
+            part,
         )
 
     def jacobians(
@@ -437,7 +462,7 @@ class Check:
                 [factor * part(found[j]).reshape(-1) for factor, found in differences], axis=0
             )
             v = unit(numerical.size)
-            tolerance = self.atol * max(1.0, float(np.sum(np.abs(u)) * np.sum(v)))
+            tolerance = self.atol * max(1.0, float(len(sides) * np.sum(np.abs(u)) * np.sum(v)))
             analytical = self._short(j, v, part)[i]
             again = self._short(j, v, part)[i]
             pair = complex(numerical @ v), complex(np.sum(np.conj(u) * analytical))

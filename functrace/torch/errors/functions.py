@@ -340,3 +340,40 @@ def jvp_of_constant(place: int) -> str:
         "output is not a differentiable "
         "Tensor.You should return None at that position instead."
     )
+
+
+# -- Jacobians of older programs -------------------------------------------------------------------
+
+
+def private_jacobian(name: str) -> str:
+    """Return the warning of a function that was private to PyTorch's ``gradcheck``."""
+    return (
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are "
+        "deprecating it and it will be removed in a future version of PyTorch. If you have a "
+        "specific use for this or feature request for this to be a stable API, please file us an "
+        "issue at https://github.com/pytorch/pytorch/issues/new"
+    )
+
+
+def jacobian_seed(name: str) -> str:
+    """Return the message for a ``grad_out`` other than 1."""
+    return f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0."
+
+
+def jacobian_of_complex(name: str) -> str:
+    """Return the message for a complex result."""
+    return (
+        f"Expected output to be non-complex. {name} no longer supports functions that return "
+        "complex outputs."
+    )
+
+
+def perturbed_outputs(what: str, place: tuple[int, ...] | None, eps: float, pair: str) -> str:
+    """Return the message for a function whose results have another shape or dtype for other
+    values.
+    """
+    where = "" if place is None else f"on index {place} "
+    return (
+        f"Expected `func` to return outputs with the same {what} when inputs are perturbed "
+        f"{where}by {eps}, but got: {pair}."
+    )

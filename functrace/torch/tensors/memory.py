@@ -126,19 +126,19 @@ def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Ten
         undo: the inverse step.
 
     Raises:
-        UnsupportedFunctionError: without recording, for a tensor in a graph, where gradients have
-            its former shape.
+        UnsupportedFunctionError: without recording, for a tensor in a graph whose shape remains:
+            PyTorch's gradients are then those of other elements. For another shape, a backward
+            pass checks the gradients.
     """
-    held = tensor._node is not None or (
-        tensor._accumulator is not None and tensor._accumulator() is not None
-    )
-    if held and not MODES.recording and tensor._view is None:
-        raise UnsupportedFunctionError(
-            "a tensor in a graph changes its shape under no_grad: its gradients would not have the "
-            "shape in the graph",
-            fix="do this with grad mode on, or to x.detach()",
-        )
     made = apply(op, (tensor,), params)
+    if not MODES.recording and tensor._view is None:
+        if _is_in_a_graph(tensor) and _moves_elements(tensor._array, made._array):
+            raise UnsupportedFunctionError(
+                "a tensor in a graph changes the order of its elements under no_grad: its gradients "
+                "would be those of other elements",
+                fix="do this with grad mode on, or to x.detach()",
+            )
+        tensor._note_resized()
     count_write(tensor)
     before, shows = tensor._view, made._view
     tensor._array = made._array
@@ -154,6 +154,20 @@ def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Ten
     if made._dual is not None:
         tensor._dual = made._dual
     return tensor
+
+
+def _is_in_a_graph(tensor: Tensor) -> bool:
+    return tensor._node is not None or (
+        tensor._accumulator is not None and tensor._accumulator() is not None
+    )
+
+
+def _moves_elements(before: Any, after: Any) -> bool:
+    """Return True if a view of the same shape has other elements, or has them in another order."""
+    if before.shape != after.shape or not isinstance(after, np.ndarray):
+        return before.shape == after.shape
+    steps = zip(before.shape, before.strides, after.strides, strict=True)
+    return address_of(before) != address_of(after) or any(n > 1 and a != b for n, a, b in steps)
 
 
 def _sizes(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
@@ -280,12 +294,13 @@ def resize_(self: Tensor, *size: int | Sequence[int], memory_format: object = No
         raise TypeError(
             errors.must_be("resize_", "size", 0, "tuple of ints", errors.kind_of(size[0]))
         ) from None
-    if self.requires_grad:
+    if self.requires_grad and MODES.recording is not None:
         raise RuntimeError("cannot resize variables that require grad")
     if min(shape, default=0) < 0:
         raise RuntimeError("numel: integer multiplication overflow")
     if shape == self._array.shape:
         return self
+    self._note_resized()
     resize_in_place(self, shape)
     return self
 

