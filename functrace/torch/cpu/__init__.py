@@ -5,7 +5,10 @@ Layer: 9.
 
 from __future__ import annotations
 
+from functrace.torch.cpu import amp
+
 __all__ = [
+    "amp",
     "current_device",
     "current_stream",
     "device_count",

@@ -142,7 +142,7 @@ def with_dtypes(plan: OpPlan, gradients: Sequence[Any]) -> list[Tensor | None]:
     made: list[Tensor | None] = []
     for k, x in zip(plan.case.edges, gradients, strict=True):
         dtype = None if x is None or k is None else plan.case.specs[k].dtype
-        is_same = dtype is None or x._array.dtype == dtype
+        is_same = x is None or dtype is None or x._array.dtype == dtype
         made.append(x if is_same else apply(op_of(convert_p), (x,), (dtype,)))
     return made
 

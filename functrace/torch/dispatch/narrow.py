@@ -111,6 +111,7 @@ def rounded_results(case: Case) -> tuple[bool, ...]:
     halves = [s for s in whole if s.dtype == _HALF]
     has_dims = any(s.shape for s in whole if s.dtype.kind == "V")
     joins = any(s.shape for s in halves) or (bool(halves) and not has_dims)
+    joins = joins and any(s.dtype.kind == "V" for s in whole)
     if any(s.dtype.kind == "c" for s in whole) or complex in [
         s if isinstance(s, type) else s[0] for s in case.specs if not isinstance(s, ShapeDtype)
     ]:
@@ -169,7 +170,11 @@ def rounded(x: Any) -> Any:
 
 # -- what PyTorch rounds more often ----------------------------------------------------------------
 
-ROUNDS_NUMBERS = frozenset({
+COMPARISONS = frozenset({
+    "EqBackward0", "NeBackward0", "LtBackward0", "LeBackward0", "GtBackward0", "GeBackward0",
+})  # fmt: skip
+"""Nodes of comparisons, whose results are bools."""
+ROUNDS_NUMBERS = COMPARISONS | frozenset({
     "AddBackward0", "SubBackward0", "RsubBackward1", "PowBackward0", "PowBackward2", "FmodBackward0",
     "RemainderBackward0", "IndexAddBackward0", "HuberLossBackward0", "XlogyBackward1", "XlogyBackward2",
 })  # fmt: skip
@@ -307,7 +312,7 @@ def between_conversions(case: Case) -> Callable[..., Any]:
     rounds = case.rounded_results  # first: it refuses what PyTorch refuses
     inner = wide(case)
     count = len(case.specs)
-    is_all_narrow = rounds[0] and not any(
+    is_all_narrow = (rounds[0] or case.op.node in COMPARISONS) and not any(
         isinstance(s, ShapeDtype) and s.dtype == _SINGLE for s in case.specs
     )
     takes_numbers = is_all_narrow and case.op.node in ROUNDS_NUMBERS
