@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.torch.random.generator import GENERATOR
 from functrace.torch.random.numbers import integers, uniforms
-from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype
+from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype, limits_of
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.tensor import Tensor, fresh
 from functrace.typing import Array
@@ -22,7 +22,7 @@ from functrace.typing import Array
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 _TOLERANCES = {
-    "float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
+    "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),
     "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
 """Relative and absolute tolerance of each dtype; of others, zero."""
@@ -329,7 +329,7 @@ def make_tensor(
         numbers = uniforms(GENERATOR.engine, count, kind, least, most)
     array = numbers.reshape(sizes)
     if exclude_zero:
-        smallest = np.finfo(kind).tiny if kind.kind in "fcV" else 1
+        smallest = limits_of(kind).tiny if kind.kind in "fcV" else 1
         array[array == 0] = smallest
     made = fresh(array)
     if noncontiguous and sizes:

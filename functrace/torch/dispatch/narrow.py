@@ -111,11 +111,12 @@ def rounded_results(case: Case) -> tuple[bool, ...]:
     halves = [s for s in whole if s.dtype == _HALF]
     has_dims = any(s.shape for s in whole if s.dtype.kind == "V")
     joins = any(s.shape for s in halves) or (bool(halves) and not has_dims)
-    joins = joins and any(s.dtype.kind == "V" for s in whole)
-    if any(s.dtype.kind == "c" for s in whole) or complex in [
+    numbers = [
         s if isinstance(s, type) else s[0] for s in case.specs if not isinstance(s, ShapeDtype)
-    ]:
+    ]
+    if any(s.dtype.kind == "c" for s in whole) or complex in numbers:
         joins = True  # with complex numbers it becomes complex64
+    joins = joins and any(s.dtype.kind == "V" for s in whole)
     joins = joins or any(_has_dtype(param, _HALF) for param in case.params)
     proxy = twin(case, _SINGLE if joins else _HALF)
     try:
@@ -238,6 +239,17 @@ def _normal_distribution(x: Any) -> Any:
     return _round_trip(1 + _round_trip(erf(inner))) * np.float32(0.5)
 
 
+def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``nan_to_num``, whose default limits are those of bfloat16."""
+
+    def computed(*given: Any) -> Any:
+        result = np.asarray(function(*given))
+        most, least = np.finfo(_SINGLE).max, np.float32(3.3895313892515355e38)
+        return np.where(np.abs(result) == most, np.copysign(least, result), result)
+
+    return computed
+
+
 def _product(x: Any, axes: Any) -> Any:
     return np.asarray(np.multiply.reduce(rounded(x), axis=axes)).astype(_SINGLE)
 
@@ -286,6 +298,8 @@ def _function(inner: Case) -> Callable[..., Any]:
         return _untraced(_next, inner)
     if node == "LogSoftmaxBackward0" and inner.params[0] in (-1, len(specs[0].shape) - 1):
         return _untraced(_log_softmax, inner)
+    if node == "NanToNumBackward0":
+        return _untraced(_finite(inner.function), inner)
     if inner.op.called == "special_ndtr":
         return _untraced(_normal_distribution, inner)
     if node in ROUNDS_STEPS:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from functrace.torch.optim import errors
 from functrace.torch.optim.arithmetic import Arithmetic, Operand
 from functrace.torch.optim.optimizer import ParamsT, check_at_least_zero, check_tensor_lr
@@ -21,6 +19,7 @@ from functrace.torch.optim.stepping import (
     step_count,
     zeros_like,
 )
+from functrace.torch.tensors.dtypes import limits_of
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = ["Adafactor", "adafactor"]
@@ -145,7 +144,7 @@ class Adafactor(PerParameter):
         count = grad.numel() if isinstance(grad, Tensor) else grad.size
         if floor is None:
             dtype = grad.dtype.numpy if isinstance(grad, Tensor) else grad.dtype
-            floor = float(np.finfo(dtype).eps)
+            floor = float(limits_of(dtype).eps)
         if maximize:
             grad = f.neg(grad)
         scale = max(smallest, f.norm(param) / (count**0.5)) * rate

@@ -133,7 +133,7 @@ class Muon(PerParameter):
         f.lerp_(mean, grad, 1 - momentum)
         step = f.lerp(grad, mean, momentum) if nesterov else mean
         if isinstance(step, Tensor):
-            step = fresh(orthogonal(step.numpy(), *iterations)).to(param.dtype)
+            step = fresh(orthogonal(step.float().numpy(), *iterations)).to(param.dtype)
         else:
             step = orthogonal(step, *iterations).astype(param.dtype, copy=False)
         rows, columns = param.shape

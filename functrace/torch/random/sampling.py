@@ -37,7 +37,7 @@ from functrace.torch.random.filling import (
 from functrace.torch.random.generator import engine_of, for_each_example
 from functrace.torch.random.rejection import binomials, gammas, poissons
 from functrace.torch.tensors.device import CPU, DeviceLike
-from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, default_float, numpy_dtype
+from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, default_float, limits_of, numpy_dtype
 from functrace.torch.tensors.formats import check_place
 from functrace.torch.tensors.formats import layout as Layout
 from functrace.torch.tensors.tensor import Tensor, fresh, wrap
@@ -449,7 +449,7 @@ def _standard_gamma(self: Tensor, generator: object = None) -> Tensor:
     shapes = values_of(self)
     kind = shapes.dtype
     engine = engine_of("_standard_gamma", generator)
-    drawn = gammas(engine, shapes.ravel(), float(np.finfo(kind).tiny)).reshape(shapes.shape)
+    drawn = gammas(engine, shapes.ravel(), float(limits_of(kind).tiny)).reshape(shapes.shape)
     return apply(_GAMMA, (self, wrap(drawn.astype(kind))))
 
 
@@ -467,7 +467,7 @@ def _sample_dirichlet(self: Tensor, generator: object = None) -> Tensor:
     kind = shapes.dtype
     engine = engine_of("_sample_dirichlet", generator)
     drawn = gammas(engine, shapes.ravel().astype(np.float64), 0.0).reshape(shapes.shape)
-    limits = np.finfo(kind)
+    limits = limits_of(kind)
     with np.errstate(all="ignore"):
         parts = (drawn / _sums(drawn)).astype(kind)
     most = np.nextafter(kind.type(1), kind.type(0))
