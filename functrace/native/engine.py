@@ -30,13 +30,15 @@ from functrace.ir.parts import Compiled
 from functrace.native import llvm
 from functrace.native.kernels import KERNELS
 from functrace.native.llvm_text import (
+    INLINED,
     RAISED,
     Printer,
     function_text,
     kernels_text,
+    variants,
     workspace,
 )
-from functrace.native.loop_ir import DType, Function, work_of
+from functrace.native.loop_ir import DType, Function, Let, walk, work_of
 
 FLAGGED: Final = 4
 """Status of a run that has set a floating-point flag."""
@@ -178,17 +180,22 @@ def gemm() -> tuple[int, int] | None:
 
 def module_text(function: Function, name: str) -> str:
     """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python."""
-    printer = Printer()
+    calls = sum(type(s) is Let and s.op in KERNELS for s in walk(function.body))
+    widths = llvm.vector_widths() if calls > INLINED else ()
+    printer = Printer(1, variants(widths, KERNELS)) if widths else Printer()
     body = function_text(printer, function, f"{name}_run")
-    kernels = kernels_text(printer, KERNELS)
+    kernels = kernels_text(printer, KERNELS, widths)
+    width = f'"prefer-vector-width"="{8 * llvm.vector_widths()[-1]}"'
     parts = [
         *printer.declarations.values(),
         kernels,
         _HEAD,
         body,
         _entry(function, name),
-        "attributes #0 = { noinline nounwind }",
-        "attributes #1 = { nounwind memory(none) willreturn }",
+        f"attributes #0 = {{ noinline nounwind {width} }}",
+        f"attributes #1 = {{ nounwind memory(none) willreturn alwaysinline {width} }}",
+        f"attributes #2 = {{ nounwind memory(none) willreturn noinline {width} }}",
+        *printer.metadata,
     ]
     return "\n".join(parts).replace("@functrace_table", f"@{name}_table")
 
@@ -258,6 +265,12 @@ def _flagged_run(function: Function, name: str) -> str:
     """Return the function that runs the program between two looks at the floating-point flags."""
     count = len(function.arguments) + len(function.results) + 1
     given = ", ".join(f"ptr %p{k}" for k in range(count))
+    offsets, _ = workspace(function)
+    places = "\n".join(
+        f"  %w{k} = getelementptr i8, ptr %p{count - 1}, i64 {offset}"
+        for k, offset in enumerate(offsets.values())
+    )
+    taken = [f"ptr %p{k}" for k in range(count - 1)] + [f"ptr %w{k}" for k in range(len(offsets))]
     if _is_x86():
         before = """  %csr = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %csr)
@@ -281,7 +294,8 @@ def _flagged_run(function: Function, name: str) -> str:
     return f"""{declared}
 define internal i32 @{name}_flagged({given}) {{
 {before}
-  %status = call i32 @{name}_run({given})
+{places}
+  %status = call i32 @{name}_run({", ".join(taken)})
 {after}
   %any = icmp ne i32 %found, 0
   %shifted = shl i32 %found, 8
@@ -382,7 +396,7 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         memory = value(f"call ptr {symbol('allocate')}(i64 {temporary + 64})")
         block = f"ok{next(blocks)}"
         lines.append(
-            f"  br i1 {value(f'icmp ne ptr {memory}, null')}, label %{block}, label %release"
+            f"  br i1 {value(f'icmp ne ptr {memory}, null')}, label %{block}, label %empty"
         )
         lines.append(f"{block}:")
         place = value(f"ptrtoint ptr {memory} to i64")
@@ -401,7 +415,12 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
     lines.append(f"  br i1 {value(f'icmp eq i32 {status}, 0')}, label %good, label %release")
     lines.append("good:")
     made_tuple = value(f"call ptr {symbol('new_tuple')}(i64 {len(outputs)})")
-    lines.append(f"  br i1 {value(f'icmp ne ptr {made_tuple}, null')}, label %full, label %release")
+    lines.append(f"  br i1 {value(f'icmp ne ptr {made_tuple}, null')}, label %full, label %empty")
+    lines.append("empty:")
+    for made in results:
+        if made:
+            lines.append(f"  call void {symbol('decref')}(ptr {made})")
+    lines.append("  ret ptr null")
     lines.append("full:")
     set_item = symbol("set_item") if outputs else ""
     for k, (buffer, shape) in enumerate(outputs):

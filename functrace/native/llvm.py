@@ -43,6 +43,9 @@ def machine() -> Machine:
         raise UnsupportedFunctionError(
             'backend="native" needs llvmlite', fix="pip install functrace-numpy[native]"
         ) from error
+    # Vectors of two float32 are padded with lanes that do not exist, which may set floating-point
+    # flags; they come from the vectorized rest of a loop.
+    binding.set_option("functrace", "--enable-epilogue-vectorization=false")
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     version = ".".join(map(str, binding.llvm_version_info))
@@ -60,7 +63,13 @@ def _target(level: int) -> Any:
     )
 
 
-def object_code(text: str, level: int = 2, *, slp: bool = True) -> bytes:
+def vector_widths() -> tuple[int, ...]:
+    """Return the bytes of this machine's vectors, for vector forms of kernels."""
+    features = machine().features
+    return (32, 64) if "+avx512f" in features else (32,) if "+avx2" in features else (16,)
+
+
+def object_code(text: str, level: int = 2, *, slp: bool = False) -> bytes:
     """Return the object code of a module.
 
     Args:

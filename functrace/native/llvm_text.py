@@ -22,6 +22,7 @@ from functrace.native.loop_ir import (
     Assign,
     Atom,
     Buffer,
+    Builder,
     Const,
     Declare,
     DType,
@@ -33,10 +34,10 @@ from functrace.native.loop_ir import (
     Let,
     Load,
     MatrixProduct,
+    Scalar,
     Statement,
     Store,
     While,
-    walk,
 )
 
 _TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1"}
@@ -46,6 +47,11 @@ def type_of(dtype: DType) -> str:
     """Return the LLVM type of a scalar."""
     name = dtype.str[1:]
     return _TYPES.get(name) or f"i{8 * dtype.itemsize}"
+
+
+def vector_type(dtype: DType, lanes: int) -> str:
+    """Return the LLVM type of a vector, or of a scalar if there is one lane."""
+    return type_of(dtype) if lanes == 1 else f"<{lanes} x {type_of(dtype)}>"
 
 
 def stored_type(dtype: DType) -> str:
@@ -87,9 +93,17 @@ INTRINSIC_NAMES: Final = {"ctpop": 1, "smax": 2, "smin": 2, "umax": 2, "umin": 2
 
 @final
 class Printer:
-    """Printer of the body of one function."""
+    """Printer of the body of one function.
 
-    def __init__(self) -> None:
+    Args:
+        lanes: elements of a vector that stands for each scalar; 1 for scalars.
+        attribute: returns the attributes of a call of a kernel, by op and dtype.
+    """
+
+    def __init__(
+        self, lanes: int = 1, attribute: Callable[[str, DType], str] = lambda _op, _dtype: ""
+    ) -> None:
+        self._lanes, self._attribute = lanes, attribute
         self.lines: list[str] = []
         self.entry: list[str] = []
         """Stack slots."""
@@ -97,6 +111,8 @@ class Printer:
         """Intrinsics that are used: name to declaration."""
         self.calls: set[tuple[str, str]] = set()
         """Kernels that are called: name and dtype."""
+        self.metadata: list[str] = []
+        """Metadata of loops."""
         self._numbers: Iterator[int] = itertools.count()
         self._block = "entry"
         self._slots: dict[str, DType] = {}
@@ -120,7 +136,14 @@ class Printer:
 
     def atom(self, atom: Atom) -> str:
         """Return the text of an operand."""
-        return constant_text(atom.value, atom.dtype) if type(atom) is Const else f"%{atom.name}"
+        if type(atom) is not Const:
+            return f"%{atom.name}"
+        text = constant_text(atom.value, atom.dtype)
+        return text if self._lanes == 1 else f"splat ({type_of(atom.dtype)} {text})"
+
+    def kind(self, dtype: DType) -> str:
+        """Return the LLVM type of an operand."""
+        return vector_type(dtype, self._lanes)
 
     def _index(self, index: Affine) -> str:
         total = ""
@@ -253,9 +276,22 @@ class Printer:
             self._look(steps)
         self._add(f"{steps}.next = add nuw nsw i64 {steps}, 1")
         self._add(f"{steps}.done = icmp eq i64 {steps}.next, {count}")
-        self._add(f"br i1 {steps}.done, label %{end}, label %{head}")
+        self._add(f"br i1 {steps}.done, label %{end}, label %{head}{self._loop_metadata(loop)}")
         self.lines[place] = f"  {steps} = phi i64 [0, %{before}], [{steps}.next, %{self._block}]"
         self._label(end)
+
+    def _loop_metadata(self, loop: For) -> str:
+        """Forbid LLVM to vectorize a short loop: it would compute on lanes that do not exist, which
+        may set floating-point flags.
+        """
+        count = loop.count.value if type(loop.count) is Const else FEWEST_VECTORIZED
+        if count >= FEWEST_VECTORIZED or not count % LANES:
+            return ""
+        if not self.metadata:
+            self.metadata.append('!0 = !{!"llvm.loop.vectorize.enable", i1 false}')
+        number = len(self.metadata)
+        self.metadata.append(f"!{number} = distinct !{{!{number}, !0}}")
+        return f", !llvm.loop !{number}"
 
     def _product(self, product: MatrixProduct) -> None:
         (a, a_at, a_lead, a_turned), (b, b_at, b_lead, b_turned) = product.a, product.b
@@ -291,7 +327,7 @@ class Printer:
         op, operands, dtype = let.op, let.operands, let.dtype
         x = [self.atom(atom) for atom in operands]
         source = operands[0].dtype
-        kind, is_float = type_of(source), source.kind == "f"
+        kind, is_float = self.kind(source), source.kind == "f"
         if op in _ARITHMETIC:
             return f"{_ARITHMETIC[op][not is_float]} {kind} {x[0]}, {x[1]}"
         if op == "add_any_order":
@@ -310,22 +346,24 @@ class Printer:
             word = "frem" if is_float else "srem" if source.kind == "i" else "urem"
             return f"{word} {kind} {x[0]}, {x[1]}"
         if op == "neg":
-            return f"fneg {kind} {x[0]}" if is_float else f"sub {kind} 0, {x[0]}"
+            zero = self.atom(Const(0, source))
+            return f"fneg {kind} {x[0]}" if is_float else f"sub {kind} {zero}, {x[0]}"
         if op == "select":
-            kind = type_of(dtype)
-            return f"select i1 {x[0]}, {kind} {x[1]}, {kind} {x[2]}"
+            kind = self.kind(dtype)
+            return f"select {self.kind(source)} {x[0]}, {kind} {x[1]}, {kind} {x[2]}"
         if op in _BITS:
             return f"{_BITS[op]} {kind} {x[0]}, {x[1]}"
         if op == "shift_right":
             return f"{'ashr' if source.kind == 'i' else 'lshr'} {kind} {x[0]}, {x[1]}"
         if op == "not":
-            return f"xor {kind} {x[0]}, {'true' if source.kind == 'b' else -1}"
+            ones = self.atom(Const(True if source.kind == "b" else -1, source))
+            return f"xor {kind} {x[0]}, {ones}"
         if op == "is_nan":
             return f"fcmp uno {kind} {x[0]}, {x[0]}"
         if op == "bits":
-            return f"bitcast {kind} {x[0]} to {type_of(dtype)}"
+            return f"bitcast {kind} {x[0]} to {self.kind(dtype)}"
         if op == "convert":
-            return _conversion(source, dtype, x[0])
+            return self._conversion(source, dtype, x[0])
         if op in _INTRINSICS:
             name = self.intrinsic(op, [kind] * _INTRINSICS[op], kind)
             return f"call {kind} {name}({', '.join(f'{kind} {one}' for one in x)})"
@@ -335,12 +373,39 @@ class Printer:
         if op == "count_bits":
             name = self.intrinsic("ctpop", [kind], kind)
             return f"call {kind} {name}({kind} {x[0]})"
-        result = type_of(dtype)
         self.calls.add((op, source.str[1:]))
-        given = [f"{type_of(a.dtype)} {one}" for a, one in zip(operands, x, strict=True)]
-        return f"call {result} @{kernel_name(op, source)}({', '.join(given)})"
+        given = ", ".join(
+            f"{self.kind(atom.dtype)} {one}" for atom, one in zip(operands, x, strict=True)
+        )
+        name = kernel_name(op, source) + ("" if self._lanes == 1 else f"_v{self._lanes}")
+        return f"call {self.kind(dtype)} @{name}({given}){self._attribute(op, source)}"
+
+    def _conversion(self, source: DType, dtype: DType, text: str) -> str:
+        a, b = self.kind(source), self.kind(dtype)
+        zero = self.atom(Const(0, source))
+        if source == dtype:
+            return f"select i1 true, {a} {text}, {a} {text}"
+        if dtype.kind == "b":
+            word = "fcmp une" if source.kind == "f" else "icmp ne"
+            return f"{word} {a} {text}, {zero}"
+        if source.kind == "f":
+            if dtype.kind == "f":
+                word = "fpext" if dtype.itemsize > source.itemsize else "fptrunc"
+                return f"{word} {a} {text} to {b}"
+            return f"{'fptosi' if dtype.kind == 'i' else 'fptoui'} {a} {text} to {b}"
+        if dtype.kind == "f":
+            return f"{'sitofp' if source.kind == 'i' else 'uitofp'} {a} {text} to {b}"
+        if a == b:
+            return f"add {a} {text}, {zero}"
+        if dtype.itemsize < source.itemsize and source.kind != "b":
+            return f"trunc {a} {text} to {b}"
+        return f"{'sext' if source.kind == 'i' else 'zext'} {a} {text} to {b}"
 
 
+FEWEST_VECTORIZED: Final = 16
+"""Steps below which LLVM vectorizes a loop with masks, unless they are a multiple of the lanes."""
+LANES: Final = 8
+"""Lanes of the widest vectors of float64."""
 RAISED: Final = 2
 """Status of a function during which Python has raised an exception."""
 STEPS_BETWEEN_SIGNALS: Final = 1024
@@ -353,66 +418,41 @@ def kernel_name(op: str, dtype: DType) -> str:
 
 
 def _suffix(kind: str) -> str:
+    if kind.startswith("<"):
+        lanes, _, element = kind[1:-1].partition(" x ")
+        return f"v{lanes}{_suffix(element)}"
     return {"double": "f64", "float": "f32"}.get(kind, kind)
-
-
-def _conversion(source: DType, dtype: DType, text: str) -> str:
-    a, b = type_of(source), type_of(dtype)
-    if source == dtype:
-        return f"select i1 true, {a} {text}, {a} {text}"
-    if dtype.kind == "b":
-        return f"fcmp une {a} {text}, 0.0" if source.kind == "f" else f"icmp ne {a} {text}, 0"
-    if source.kind == "f":
-        if dtype.kind == "f":
-            return f"{'fpext' if dtype.itemsize > source.itemsize else 'fptrunc'} {a} {text} to {b}"
-        return f"{'fptosi' if dtype.kind == 'i' else 'fptoui'} {a} {text} to {b}"
-    if dtype.kind == "f":
-        return f"{'sitofp' if source.kind == 'i' else 'uitofp'} {a} {text} to {b}"
-    if a == b:
-        return f"add {a} {text}, 0"
-    if dtype.itemsize <= source.itemsize and source.kind != "b":
-        return f"trunc {a} {text} to {b}"
-    return f"{'sext' if source.kind == 'i' else 'zext'} {a} {text} to {b}"
 
 
 Kernel = Callable[..., Atom]
 
 
-def function_text(
-    printer: Printer, function: Function, symbol: str, *, most_on_stack: int = 1 << 16
-) -> str:
+def function_text(printer: Printer, function: Function, symbol: str) -> str:
     """Return the definition of a function: ``i32 symbol(ptr buffer, …)``, which returns a status.
+
+    Its parameters are the arguments, the results, and the temporaries that are not on the stack.
 
     Args:
         printer: collects declarations and calls.
         function: the function.
         symbol: its name.
-        most_on_stack: bytes of temporaries that may be on the stack; the others are in one block of
-            memory, which the caller gives as last argument.
     """
     printer.block(function.body)
-    given: list[str] = []
     arguments = {buffer.name for buffer, _ in function.arguments}
-    for buffer in parameters(function):
-        is_read_only = " readonly" if buffer.name in arguments else ""
-        given.append(f"ptr noalias{is_read_only} %{buffer.name}")
+    offsets, _ = workspace(function)
+    given = [
+        f"ptr noalias{' readonly' if name in arguments else ''} %{name}"
+        for name in (*[buffer.name for buffer in parameters(function)], *offsets)
+    ]
     lines: list[str] = []
     for buffer in function.buffers:
-        if buffer.role == "temporary":
-            if buffer.size * buffer.dtype.itemsize <= most_on_stack // 16:
-                lines.append(
-                    f"  %{buffer.name} = alloca [{buffer.size} x {stored_type(buffer.dtype)}], align 64"
-                )
+        if buffer.role == "temporary" and buffer.name not in offsets:
+            kind = f"[{buffer.size} x {stored_type(buffer.dtype)}]"
+            lines.append(f"  %{buffer.name} = alloca {kind}, align 64")
         elif buffer.role == "constant":
-            assert buffer.value is not None
             lines.append(f"  %{buffer.name} = getelementptr i8, ptr @{symbol}_{buffer.name}, i64 0")
-    offsets, _ = workspace(function, most_on_stack)
-    lines += [
-        f"  %{name} = getelementptr i8, ptr %workspace, i64 {offset}"
-        for name, offset in offsets.items()
-    ]
     text = [
-        f"define internal i32 @{symbol}({', '.join([*given, 'ptr noalias %workspace'])}) #0 {{",
+        f"define internal i32 @{symbol}({', '.join(given)}) #0 {{",
         "entry:",
         *printer.entry,
         *lines,
@@ -433,13 +473,17 @@ def parameters(function: Function) -> list[Buffer]:
     return [buffer for buffer, _ in (*function.arguments, *function.results)]
 
 
-def workspace(function: Function, most_on_stack: int = 1 << 16) -> tuple[Mapping[str, int], int]:
+ON_STACK: Final = 4096
+"""Bytes up to which a temporary is on the stack."""
+
+
+def workspace(function: Function) -> tuple[Mapping[str, int], int]:
     """Return the offsets of the temporaries that are not on the stack, and their bytes in all."""
     offsets: dict[str, int] = {}
     total = 0
     for buffer in function.buffers:
         size = buffer.size * buffer.dtype.itemsize
-        if buffer.role == "temporary" and size > most_on_stack // 16:
+        if buffer.role == "temporary" and size > ON_STACK:
             offsets[buffer.name] = total
             total += -(-size // 64) * 64
     return offsets, total
@@ -452,37 +496,69 @@ def _array_text(buffer: Buffer) -> str:
     return f'[{len(data)} x i8] c"{shown}"'
 
 
-def kernels_text(printer: Printer, kernels: Mapping[str, Kernel]) -> str:
+INLINED: Final = 12
+"""Calls of kernels in a function up to which they are inlined: LLVM takes long for more."""
+
+
+def kernels_text(
+    printer: Printer, kernels: Mapping[str, Kernel], widths: Sequence[int] = ()
+) -> str:
     """Return the definitions of the kernels that a printer's function calls.
 
     Args:
         printer: a printer after `function_text`; it gets the declarations of the kernels.
         kernels: by op, the function that writes its body; see `functrace.native.kernels`.
+        widths: bytes of the vectors for which there are vector forms, so that LLVM can vectorize
+            loops that call kernels; without any, kernels are inlined.
     """
-    from functrace.native.loop_ir import Builder, Scalar
-
     done: set[tuple[str, str]] = set()
     texts: list[str] = []
+    kept: list[str] = []
     while left := printer.calls - done:
         for op, code in sorted(left):
             done.add((op, code))
             dtype = np.dtype(code)
             builder = Builder()
-            write, count = kernels[op], operand_count(kernels[op])
-            names = [Scalar(f"a{k}", dtype) for k in range(count)]
-            result = write(builder, *names)
-            inner = Printer()
-            inner.block(builder.body)
-            assert not any(isinstance(s, Load | Store | For) for s in walk(builder.body)), op
-            printer.calls |= inner.calls
-            printer.declarations |= inner.declarations
-            shown = ", ".join(f"{type_of(dtype)} %a{k}" for k in range(count))
-            kind = type_of(result.dtype)
-            texts.append(
-                f"define internal {kind} @{kernel_name(op, dtype)}({shown}) #1 {{\nentry:\n"
-                + "\n".join([*inner.entry, *inner.lines, f"  ret {kind} {inner.atom(result)}", "}"])
-            )
+            names = [Scalar(f"a{k}", dtype) for k in range(operand_count(kernels[op]))]
+            result = kernels[op](builder, *names)
+            for lanes in (1, *[width // dtype.itemsize for width in widths]):
+                inner = Printer(lanes)
+                inner.block(builder.body)
+                printer.calls |= inner.calls
+                printer.declarations |= inner.declarations
+                shown = ", ".join(f"{inner.kind(dtype)} %{name.name}" for name in names)
+                kind = inner.kind(result.dtype)
+                symbol = kernel_name(op, dtype) + ("" if lanes == 1 else f"_v{lanes}")
+                kept += [symbol] if widths else []
+                number = 2 if widths else 1
+                texts.append(
+                    f"define internal {kind} @{symbol}({shown}) #{number} {{\nentry:\n"
+                    + "\n".join([*inner.lines, f"  ret {kind} {inner.atom(result)}", "}"])
+                )
+    if kept:
+        texts.append(
+            f"@llvm.compiler.used = appending global [{len(kept)} x ptr] "
+            f'[{", ".join(f"ptr @{name}" for name in kept)}], section "llvm.metadata"'
+        )
     return "\n".join(texts)
+
+
+def variants(widths: Sequence[int], kernels: Mapping[str, Kernel]) -> Callable[[str, DType], str]:
+    """Return the function that names the vector forms of a kernel at its calls.
+
+    The names are those of LLVM's vector function ABI.
+    """
+    counts = {op: operand_count(kernel) for op, kernel in kernels.items()}
+
+    def attribute(op: str, dtype: DType) -> str:
+        symbol = kernel_name(op, dtype)
+        forms: list[str] = []
+        for lanes in [width // dtype.itemsize for width in widths]:
+            parameters = "v" * counts[op]
+            forms.append(f"_ZGV_LLVM_N{lanes}{parameters}_{symbol}({symbol}_v{lanes})")
+        return f' "vector-function-abi-variant"="{",".join(forms)}"'
+
+    return attribute
 
 
 def operand_count(kernel: Kernel) -> int:

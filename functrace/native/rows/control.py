@@ -118,9 +118,32 @@ def _counted(low: Lowering, op: Operation, loop: Loop, operands: list[Any]) -> S
         given = [_read(body, carry, aval) for carry, aval in zip(carries, avals, strict=True)]
         slices = [_slice(body, x, step) for x in arrays]
         targets = [stack.item(step) for stack in stacks]
-        results = body.run([*fixed, *given, *slices], [*[None] * count, *targets])
+        places = [
+            carry
+            if isinstance(carry, Stored) and _is_updated(plan, loop.constants + k, k)
+            else None
+            for k, carry in enumerate(carries)
+        ]
+        results = body.run([*fixed, *given, *slices], [*places, *targets])
         _write(body, carries, results[:count])
     return [*_ends(low, carries, avals), *stacks]
+
+
+def _is_updated(plan: Plan, place: int, output: int) -> bool:
+    """Return True if the only reader of an input computes an output from it, element by element."""
+    from functrace.native.rows import elementwise
+
+    program = plan.program
+    i, o = program.input_ids[place], program.output_ids[output]
+    readers = [step.first for step in plan.steps if i in program.ops[step.first][1]]
+    return (
+        readers == [o]
+        and program.ops[o][0] in elementwise.ROWS
+        and program.ops[o][1].count(i) == 1
+        and program.avals[o].shape == program.avals[i].shape
+        and program.avals[o].dtype == program.avals[i].dtype
+        and (program.output_ids.count(o), program.output_ids.count(i)) == (1, 0)
+    )
 
 
 def _slice(low: Lowering, x: Stored, step: Affine) -> Value:

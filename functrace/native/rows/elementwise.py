@@ -85,6 +85,9 @@ def _power(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
             return _repeated(builder, dtype, x, int(exponent))
         if exponent == -1.0:
             return builder.let("div", dtype, _number(1.0, x), x)
+        if exponent in (1.5, 2.5):
+            root = builder.let("sqrt", dtype, x)
+            return builder.let("mul", dtype, _repeated(builder, dtype, x, int(exponent)), root)
     return called(builder, "power", dtype, x, y)
 
 
