@@ -5,6 +5,7 @@ Layer: 8.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -32,6 +33,19 @@ def function_name(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
 
 
+class _Accepted(threading.local):
+    """Arrays of which functrace.torch's transforms accept more than others do, by thread."""
+
+    bfloat16 = False
+
+    def of_package(self, array: Any) -> bool:
+        """Return True for an array of ml_dtypes' bfloat16, if those are accepted."""
+        return self.bfloat16 and array.dtype.name == "bfloat16"
+
+
+ACCEPTED = _Accepted()
+
+
 def as_value(leaf: Any, what: str) -> Any:
     """Return an argument's leaf as an array, a NumPy scalar or a traced value.
 
@@ -43,7 +57,7 @@ def as_value(leaf: Any, what: str) -> Any:
     one: object = leaf
     if isinstance(one, np.ndarray):
         check_plain(leaf)
-        if leaf.dtype.kind not in "biufc":
+        if leaf.dtype.kind not in "biufc" and not ACCEPTED.of_package(leaf):
             raise DtypeError(
                 f"{what} has dtype {leaf.dtype}, which is not numeric",
                 fix="pass arrays and numbers",

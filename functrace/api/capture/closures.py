@@ -103,7 +103,7 @@ def reads_of(
     arrays: list[tuple[str, Any]] = []
     total = 0
     for word, array in reachable_objects(f, np.ndarray):
-        if type(array) is not np.ndarray or array.dtype.kind not in "biufc" or is_mapped(array):
+        if type(array) is not np.ndarray or array.dtype.kind not in "biufcV" or is_mapped(array):
             continue
         if id(array) not in captured and not is_read_only(array):
             if total + array.nbytes > MOST_COMPARED:

@@ -290,7 +290,7 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
         except DtypeError:
             _refuse_leaf(args, chosen, owner, holomorphic, allow_int)
             raise
-        active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
+        active = tuple([value.dtype.kind in "fcV" for value in values]) if allow_int else None
         inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
         with ArrayRecording(owner, is_run=True) as recording:
             call = RecordedCall(
@@ -378,7 +378,7 @@ def _floats(leaf: Any, owner: str, holomorphic: bool, allow_int: bool) -> Any:
             return leaf
     value = as_value(leaf, owner)
     kind = value.dtype.kind
-    if (kind not in "fc" or (holomorphic and kind != "c")) and not (allow_int and kind in "biu"):
+    if (kind not in "fcV" or (holomorphic and kind != "c")) and not (allow_int and kind in "biu"):
         check_differentiable(value, owner, holomorphic)
     return value
 
@@ -471,7 +471,7 @@ def _scalar(recording: Recording, out: PyTree, *, holomorphic: bool) -> list[Any
         )
     if kind != "c" and holomorphic:
         raise real_output(owner, aval_of(out))
-    if kind not in "fc" and isinstance(out, Tracer):
+    if kind not in "fcV" and isinstance(out, Tracer):
         raise DtypeError(
             f"{owner}: the function returned {aval_of(out)}, which carries no derivative",
             fix="return a float",

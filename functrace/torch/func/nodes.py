@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
+from functrace.api.capture.arguments import ACCEPTED
 from functrace.api.differentiation.gradients import jvp as jvp_of_arrays
 from functrace.api.differentiation.gradients import vjp as vjp_of_arrays
 from functrace.numpy.arrays.views import owned
@@ -35,6 +36,19 @@ from functrace.typing import Array
 OfArrays: TypeAlias = Callable[..., Any]
 
 
+def _accepting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function in which transforms accept arrays of bfloat16."""
+
+    def accepted(*args: Any, **kwargs: Any) -> Any:
+        before, ACCEPTED.bfloat16 = ACCEPTED.bfloat16, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            ACCEPTED.bfloat16 = before
+
+    return accepted
+
+
 def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool = True) -> Any:
     """Run a function of arrays on those of tensors; returns tensors, attached to the graph if a
     gradient is required.
@@ -45,6 +59,8 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool 
         is_functional: True under a transform of ``torch.func``, which has some restrictions.
     """
     arrays = [x._array for x in tensors]
+    if not ACCEPTED.bfloat16 and any(a.dtype.kind == "V" for a in arrays):
+        return _accepting(on_tensors)(run, tensors, is_functional=is_functional)
     if is_functional:
         run = functionally(run)
     if (
@@ -176,6 +192,8 @@ class ArrayFunction(Function):
     def forward(ctx: _Context, whole: OfArrays, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Run the function."""
         values, ctx.pull = vjp_of_arrays(whole, *[x._array for x in tensors])
+        if ACCEPTED.bfloat16:
+            ctx.pull = _accepting(ctx.pull)
         ctx.whole = whole
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)

@@ -185,6 +185,25 @@ def test_forward_mode() -> None:
     assert tangent is not None and tangent.dtype is torch.bfloat16 and tangent.tolist() == [3, 1]
 
 
+def test_transforms_of_functions() -> None:
+    x = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
+    cube = lambda v: (v * v * v).sum()  # noqa: E731
+    for found, expected in (
+        (torch.func.grad(lambda v: (v * v.sin()).sum())(x), [1.375, 0.078125]),
+        (torch.func.hessian(cube)(x), [[6, 0], [0, 12]]),
+        (torch.func.vmap(torch.func.grad(cube))(x[None]), [[3, 12]]),
+        (torch.func.jvp(torch.exp, (x,), (x,))[1], [2.71875, 14.75]),
+        (torch.func.jacrev(lambda v: v * v)(x), [[2, 0], [0, 4]]),
+    ):
+        assert found.dtype is torch.bfloat16 and found.tolist() == expected
+    layer = torch.nn.Linear(2, 2, bias=False).bfloat16()
+    found = torch.func.grad(lambda w: (x @ w["weight"]).pow(2).sum())(
+        dict(layer.named_parameters())
+    )
+    found["weight"].float().sum().backward()
+    assert layer.weight.grad is not None and layer.weight.grad.dtype is torch.bfloat16
+
+
 def test_layers_and_files() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Linear(4, 3).bfloat16()
