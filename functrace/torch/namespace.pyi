@@ -1318,11 +1318,11 @@ def digamma_(input: Operand) -> Value:
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Value:
     """Return the norm of the difference."""
 
-def div(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return ``input / other``; integers divide to floats."""
+def div(input: Operand, other: Operand, *, rounding_mode: builtins.str | None = "", out: Any = None) -> Value:
+    """Return ``input / other``; integers divide to floats, unless the quotient is rounded."""
 
-def divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
-    """Return ``input / other``; integers divide to floats."""
+def divide(input: Operand, other: Operand, *, rounding_mode: builtins.str | None = "", out: Any = None) -> Value:
+    """Return ``input / other``; integers divide to floats, unless the quotient is rounded."""
 
 def dot(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two vectors."""
@@ -3014,7 +3014,7 @@ def triu_indices(
 ) -> Tensor:
     """Return the positions of the upper triangle of a matrix: rows and columns."""
 
-def true_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+def true_divide(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return ``input / other``; integers divide to floats."""
 
 def trunc(input: Operand, *, out: Tensor | None = None) -> Value:
@@ -3177,7 +3177,7 @@ class Methods:
     def __iand__(self, other: Operand) -> Tensor:
         """`bitwise_and`, in place."""
 
-    def __idiv__(self, other: Operand) -> Tensor:
+    def __idiv__(self, other: Operand, *, rounding_mode: builtins.str | None = "") -> Tensor:
         """`div`, in place."""
 
     def __ifloordiv__(self, other: Operand) -> Tensor:
@@ -3207,7 +3207,7 @@ class Methods:
     def __isub__(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """`sub`, in place."""
 
-    def __itruediv__(self, other: Operand) -> Tensor:
+    def __itruediv__(self, other: Operand, *, rounding_mode: builtins.str | None = "") -> Tensor:
         """`div`, in place."""
 
     def __ixor__(self, other: Operand) -> Tensor:
@@ -3716,16 +3716,16 @@ class Methods:
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
         """Return the norm of the difference."""
 
-    def div(self, other: Operand) -> Tensor:
-        """Return ``input / other``; integers divide to floats."""
+    def div(self, other: Operand, *, rounding_mode: builtins.str | None = "") -> Tensor:
+        """Return ``input / other``; integers divide to floats, unless the quotient is rounded."""
 
-    def div_(self, other: Operand) -> Tensor:
+    def div_(self, other: Operand, *, rounding_mode: builtins.str | None = "") -> Tensor:
         """`div`, in place."""
 
-    def divide(self, other: Operand) -> Tensor:
-        """Return ``input / other``; integers divide to floats."""
+    def divide(self, other: Operand, *, rounding_mode: builtins.str | None = "") -> Tensor:
+        """Return ``input / other``; integers divide to floats, unless the quotient is rounded."""
 
-    def divide_(self, other: Operand) -> Tensor:
+    def divide_(self, other: Operand, *, rounding_mode: builtins.str | None = "") -> Tensor:
         """`div`, in place."""
 
     def dot(self, other: Operand) -> Tensor:
@@ -5002,7 +5002,7 @@ class Methods:
         """Return ``input / other``; integers divide to floats."""
 
     def true_divide_(self, other: Operand) -> Tensor:
-        """`div`, in place."""
+        """`true_divide`, in place."""
 
     def trunc(self) -> Tensor:
         """Return the integer part of each element."""

@@ -555,15 +555,13 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
         "node of a Function._get_user_fn", "torch._C.Value", "torch._C._dynamo",
     ),
     "a helper of PyTorch's own Python code, which is other code here": (
-        "torch.autograd._calculate_shape", "torch.autograd._make_grads",
+        "torch.autograd._make_grads",
         "torch.autograd.function._iter_tensors",
         "torch.autograd.function._nested_map",
         "torch.autograd.functional._construct_standard_basis_for",
         "node of a Function._register_hook",
     ),
     "deprecated, and of no use but in PyTorch's own `gradcheck`": (
-        "torch.autograd.gradcheck.get_analytical_jacobian",
-        "torch.autograd.gradcheck.get_numerical_jacobian",
         "torch.autograd.gradcheck.get_numerical_jacobian_wrt_specific_input",
     ),
     "what it sets up is made by `import` here": (
@@ -578,10 +576,7 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     "it removes writes for a compiler: nothing here needs that": ("torch.func.functionalize",),
     "traced values show what they are when they are printed": ("torch.func.debug_unwrap",),
     "first-class dimensions are not there": ("torch.func.rearrange",),
-    "gradients have the dtype of their tensor": ("torch.Tensor.grad_dtype",),
-    "another name of `grad_fn`, of PyTorch's own": ("torch.Tensor._grad_fn",),
     "it is for subclasses that print themselves": ("torch.Tensor.__repr__(tensor_contents=)",),
-    "whether an output is a view is said by the output": ("node of a Function._is_pure_view",),
     "dispatch modes stand in a list of Python's": ("torch._C._TorchDispatchModeKey",
     "torch._C._get_dispatch_mode"),
     "`clear_saved_tensors_on_access` of the class does it": ("ctx.maybe_clear_saved_tensors",),

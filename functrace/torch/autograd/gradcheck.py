@@ -378,7 +378,7 @@ class Check:
             i,
             len(chosen),
             lambda direction: self.along(
-                i, chosen, direction, tuple([int(k[0]) for k in np.nonzero(direction)])
+                i, chosen, direction, tuple([int(k) for k in np.argwhere(direction)[0]])
             ),
             part,
         )

@@ -377,3 +377,13 @@ def perturbed_outputs(what: str, place: tuple[int, ...] | None, eps: float, pair
         f"Expected `func` to return outputs with the same {what} when inputs are perturbed "
         f"{where}by {eps}, but got: {pair}."
     )
+
+
+def rounding_mode(mode: str) -> str:
+    """Return the message for an unknown ``rounding_mode``."""
+    return f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
+
+
+def rounding_mode_type(kind: str) -> str:
+    """Return the message for a ``rounding_mode`` that is no string."""
+    return f"div() received an invalid combination of arguments - got (Tensor, Tensor, rounding_mode={kind})"

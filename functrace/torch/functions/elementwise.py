@@ -333,11 +333,76 @@ def rdiv(input: Tensor, other: Operand) -> Value:
     return mul(reciprocal(input), other)
 
 
-div = ROWS.op(
-    "div", ew.div, BOTH, floating, forms=EVERY, aliases="divide true_divide",
-    operators="truediv rtruediv itruediv div rdiv idiv", reflected=rdiv,
-    doc="Return ``input / other``; integers divide to floats.",
-)  # fmt: skip
+def _quotient(x: Any, y: Any, mode: str) -> Any:
+    """Return a rounded quotient, whose derivative is 0."""
+    if mode == "floor":
+        return ew.stop_gradient(ew.floor_divide(x, y))
+    if x.dtype.kind not in "fV":
+        return ew.floor_divide(ew.sub(x, ew.fmod(x, y)), y)
+    divisor = y if type(y) in NUMBERS else ew.stop_gradient(y)
+    return ew.trunc(ew.div(ew.stop_gradient(x), divisor))
+
+
+def _mode_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
+    return {"rounding_mode": params[0] if params else None}
+
+
+DIV = Op("DivBackward0", ew.div, BOTH, floating)
+DIV_MODE = Op("DivBackward2", ew.div, BOTH, floating, details=_mode_details)
+DIV_ROUNDED = {
+    mode: Op(
+        "DivBackward2",
+        _quotient,
+        (),
+        arithmetic.checked(for_kinds("uif", f"div_{mode}_cpu")),
+        details=_mode_details,
+    )
+    for mode in ("trunc", "floor")
+}
+
+
+@ROWS.family(
+    EVERY,
+    aliases="divide",
+    operators="truediv rtruediv itruediv div rdiv idiv",
+    op=DIV,
+    reflected=rdiv,
+    out=True,
+)
+def div(run: Run) -> Callable[..., Value]:
+    """Return ``input / other``; integers divide to floats, unless the quotient is rounded.
+
+    ``rounding_mode`` is None for no rounding, ``"trunc"`` for rounding towards 0, or ``"floor"``.
+    """
+
+    def function(input: Operand, other: Operand, *, rounding_mode: str | None = "") -> Value:
+        if rounding_mode == "":  # not given: PyTorch has another operation for None
+            return run(DIV, (input, other))
+        if rounding_mode is None:
+            return run(DIV_MODE, (input, other))
+        if not isinstance(rounding_mode, str):
+            raise TypeError(errors.rounding_mode_type(errors.kind_of(rounding_mode)))
+        if rounding_mode not in DIV_ROUNDED:
+            raise RuntimeError(errors.rounding_mode(rounding_mode))
+        operands = [number_of(x) for x in (input, other)]
+        kinds = [_KINDS.get(type(x)) or dtype_of(x).kind for x in operands]
+        divisor = _raw(operands[1])
+        is_whole = all(kind in "bui" for kind in kinds) and kinds != ["b", "b"]
+        if is_whole and not isinstance(divisor, Tracer) and not np.all(divisor):
+            raise RuntimeError("ZeroDivisionError")
+        return run(DIV_ROUNDED[rounding_mode], (input, other), (rounding_mode,))
+
+    return function
+
+
+@ROWS.family(EVERY, out=True)
+def true_divide(run: Run) -> Callable[..., Value]:
+    """Return ``input / other``; integers divide to floats."""
+
+    def function(input: Operand, other: Operand) -> Value:
+        return run(DIV, (input, other))
+
+    return function
 
 
 @ROWS.family(operators="pow rpow ipow", out=True)

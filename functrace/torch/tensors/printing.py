@@ -182,8 +182,7 @@ def _formatter(array: Any) -> Callable[[Any], str]:
         return lambda v: str(v).rjust(width)
     values = array[np.isfinite(array) & (array != 0)].astype(np.float64)
     if not values.size:
-        width = max(len(_plain(v)) for v in array.flat)
-        return lambda v: _plain(v).rjust(width)
+        return _plain  # as PyTorch, which aligns only what stands beside finite numbers
     sizes = np.abs(values)
     low, high = float(sizes.min()), float(sizes.max())
     scientific = high / low > 1000.0 or high > 1.0e8
