@@ -25,12 +25,12 @@ from functrace.torch.dispatch.results import put_out
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import reductions, shaping, statistics
+from functrace.torch.functions.losses import ADD_NUMBER
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
 ROWS = FunctionTable()
-ADD_NUMBER = Op("AddBackward1", ew.add, promote=arithmetic, edges=(0,))
 NORM = replace(
     statistics.NORM,
     node="NormBackward1",

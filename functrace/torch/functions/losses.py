@@ -410,6 +410,7 @@ def _smoothed(
     return f.add(first, apply(MUL_NUMBER, (smooth, smoothing / classes)))
 
 
+ADD_NUMBER = Op("AddBackward1", ew.add, promote=arithmetic, edges=(0,))
 MUL_NUMBER = Op("MulBackward1", ew.mul, promote=arithmetic, edges=(0,))
 DIV_NUMBER = Op("DivBackward1", ew.div, promote=arithmetic, edges=(0,))
 """Operations with numbers, as PyTorch's C++ functions apply them."""
@@ -527,9 +528,7 @@ def _huber(x: Array, y: Array, delta: float) -> Any:
     difference = ew.sub(x, y)
     size = ew.absolute(difference)
     near = ew.less_equal(size, delta)
-    return ew.where(
-        near, ew.mul(ew.mul(size, 0.5), size), ew.mul(ew.sub(size, 0.5 * delta), delta)
-    )
+    return ew.where(near, ew.mul(ew.mul(size, 0.5), size), ew.mul(ew.sub(size, 0.5 * delta), delta))
 
 
 def _soft_margin(x: Array, y: Array) -> Any:
@@ -898,9 +897,11 @@ def plain_kl_div(
     if not set(kinds) <= {"f", "V"}:
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
-        losses = f.mul(f.exp(target), f.sub(target, input))
+        difference = f.sub(target, input)
+        losses = f.mul(f.exp(target), difference)
     else:
-        losses = f.sub(apply(XLOGX, (target,)), f.mul(target, input))
+        product = f.mul(target, input)
+        losses = f.sub(apply(XLOGX, (target,)), product)
     return reduced(losses, reduction)
 
 
@@ -933,14 +934,14 @@ def plain_poisson_nll_loss(
 ) -> Value:
     """Return the negative log-likelihood of counts; see ``nn.functional.poisson_nll_loss``."""
     if log_input:
-        loss = f.sub(f.exp(input), f.mul(target, input))
+        product = f.mul(target, input)
+        loss = f.sub(f.exp(input), product)
     else:
-        loss = f.sub(input, f.mul(target, f.log(f.add(input, eps))))
+        loss = f.sub(input, f.mul(target, f.log(apply(ADD_NUMBER, (input, eps)))))
     if full:
-        stirling = f.add(
-            f.sub(f.mul(target, f.log(target)), target),
-            f.mul(f.log(f.mul(target, 2 * math.pi)), 0.5),
-        )
+        around: Any = f.log(apply(MUL_NUMBER, (target, 2 * math.pi)))
+        around = apply(MUL_NUMBER, (around, 0.5))
+        stirling = f.add(f.sub(f.mul(target, f.log(target)), target), around)
         loss = f.add(loss, picking.masked_fill(stirling, le(target, 1), 0))
     return reduced(loss, reduction)
 

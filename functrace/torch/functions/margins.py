@@ -22,8 +22,8 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import activations, factories, reductions
 from functrace.torch.functions import elementwise as f
-from functrace.torch.functions.distances import ADD_NUMBER, CLAMP_MIN, pairwise_distance
-from functrace.torch.functions.losses import eq, ne, reduced, reduction_number, total
+from functrace.torch.functions.distances import CLAMP_MIN, pairwise_distance
+from functrace.torch.functions.losses import ADD_NUMBER, eq, ne, reduced, reduction_number, total
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array

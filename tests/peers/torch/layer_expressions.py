@@ -42,18 +42,13 @@ OTHERWISE = {
     "PyTorch writes in place where a result is its own": (
         "F.rms_norm(C,(4,)); "
         "F.rms_norm(C,(4,),U); "
+        "F.poisson_nll_loss(x,n,log_input=False,full=True); "
+        "F.margin_ranking_loss(x,y,sgn[0]); "
         "F.cosine_embedding_loss(A,B.t(),sgn[:,0]); "
         "F.hinge_embedding_loss(A,sgn); "
         "F.gumbel_softmax(A,hard=True); "
         "torch.linalg.cond(S,1); "
         "torch.stft(Q[0,0],4,return_complex=True)"
-    ),
-    "PyTorch computes the operands of a term in another order": (
-        "F.kl_div(x,y); "
-        "F.kl_div(x,n,log_target=True); "
-        "F.poisson_nll_loss(x,n); "
-        "F.poisson_nll_loss(x,n,log_input=False,full=True); "
-        "F.margin_ranking_loss(x,y,sgn[0])"
     ),
     "PyTorch views a tensor in its own shape": (
         "F.cross_entropy(C,h); torch.linalg.tensorsolve(S,x)"
@@ -65,6 +60,8 @@ _DIFFERENT = [e for several in OTHERWISE.values() for e in several.split("; ")]
 EXPRESSIONS = [
     *_DIFFERENT,
     *"""
+torch.div(x,y,rounding_mode='floor'); torch.div(x,y,rounding_mode=None); torch.div(x,2,rounding_mode='trunc');
+F.kl_div(x,y); F.kl_div(x,n,log_target=True); F.poisson_nll_loss(x,n); F.poisson_nll_loss(x,n,log_input=False);
 torch.addbmm(S,C,C.mT); torch.addbmm(S,C,C.mT,beta=2,alpha=3); torch.addmv(x[:2],A,y); torch.addr(S,x,y);
 F.affine_grid(T[:1,:2,:3,0],(1,2,3,3)); torch.aminmax(x); torch.aminmax(A,dim=1);
 torch.as_strided_scatter(A,x[:2],(2,),(3,)); torch.baddbmm(C@C.mT,C,C.mT); !n.bernoulli_(n); torch.block_diag(A,B);
