@@ -13,6 +13,7 @@ from typing import Any, final
 
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, edge, number
 from functrace.torch.tensors.tensor import Tensor
 
@@ -110,6 +111,48 @@ class AliasNode(NativeNode):
     def output_avals(self) -> Sequence[Any]:
         """Return shape and dtype of the aliases."""
         return self._avals
+
+
+class Underivable(NativeNode):
+    """The node of an operation whose derivative PyTorch does not have; it raises when a gradient
+    reaches it.
+    """
+
+    _function = ""
+    """PyTorch's name of the operation."""
+
+    def __init__(self, result: Tensor, source: Tensor) -> None:
+        self._aval = ShapeDtype(result._array.shape, result._array.dtype)
+        self._edges = (edge(source),)
+        number(self)
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of the result."""
+        return (self._aval,)
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Raise."""
+        raise NotImplementedError(errors.underivable(self._function))
+
+
+_UNDERIVABLE: dict[str, type[Underivable]] = {}
+
+
+def refuse_derivative(result: Tensor, source: Tensor, node: str, function: str) -> None:
+    """Make a result the output of a node that raises, if its source requires grad.
+
+    Args:
+        result: the result.
+        source: the tensor that it was computed from.
+        node: the name of the node.
+        function: PyTorch's name of the operation.
+    """
+    if not (MODES.recording and source.requires_grad and result._array.dtype.kind in "fcV"):
+        return
+    kind = _UNDERIVABLE.get(node)
+    if kind is None:
+        kind = _UNDERIVABLE[node] = type(node, (Underivable,), {"_function": function})
+    result._node = kind(result, source)
 
 
 class Error(AliasNode):

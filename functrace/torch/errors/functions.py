@@ -387,3 +387,8 @@ def rounding_mode(mode: str) -> str:
 def rounding_mode_type(kind: str) -> str:
     """Return the message for a ``rounding_mode`` that is no string."""
     return f"div() received an invalid combination of arguments - got (Tensor, Tensor, rounding_mode={kind})"
+
+
+def underivable(function: str) -> str:
+    """Return the message for differentiating an operation whose derivative PyTorch does not have."""
+    return f"the derivative for '{function}' is not implemented."

@@ -18,6 +18,7 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import searchsorted_p, take_along_axis
 from functrace.torch import errors
+from functrace.torch.autograd.delayed import refuse_derivative
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
@@ -103,6 +104,9 @@ def unique(
     )
     inverse = inverse.reshape(array.shape if axis is None else (array.shape[axis],))
     found = [fresh(np.ascontiguousarray(x)) for x in (values, inverse, counts)]
+    if isinstance(input, Tensor):
+        names = ("Unique2", "_unique2") if axis is None else ("UniqueDim", "unique_dim")
+        refuse_derivative(found[0], input, f"{names[0]}Backward0", names[1])
     return _requested(found, return_inverse, return_counts)
 
 
@@ -150,6 +154,8 @@ def unique_consecutive(
     elif array.ndim:
         values = np.moveaxis(values, 0, axis)
     found = [fresh(np.ascontiguousarray(x)) for x in (values, inverse.astype(np.int64), counts)]
+    if isinstance(input, Tensor):
+        refuse_derivative(found[0], input, "UniqueConsecutiveBackward0", "unique_consecutive")
     return _requested(found, return_inverse, return_counts)
 
 
