@@ -8,6 +8,7 @@ Layer: 7.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any, NamedTuple
 
 from functrace.errors import UnsupportedFunctionError
@@ -69,13 +70,15 @@ def vector_widths() -> tuple[int, ...]:
     return (32, 64) if "+avx512f" in features else (32,) if "+avx2" in features else (16,)
 
 
-def object_code(text: str, level: int = 2, *, slp: bool = False) -> bytes:
+def object_code(text: str, level: int = 2, *, vectorize: bool = True) -> bytes:
     """Return the object code of a module.
+
+    Straight-line code is not vectorized: that takes as long as all else together, and does not pay.
 
     Args:
         text: the module in LLVM IR.
         level: of optimization, 0 to 3.
-        slp: True to vectorize straight-line code.
+        vectorize: True to vectorize loops.
     """
     binding = machine().binding
     target = _target(level)
@@ -83,10 +86,28 @@ def object_code(text: str, level: int = 2, *, slp: bool = False) -> bytes:
     module.triple, module.data_layout = binding.get_process_triple(), str(target.target_data)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization, options.slp_vectorization = True, slp
+    options.loop_vectorization, options.slp_vectorization = vectorize, False
     builder = binding.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
+    if vectorize and _is_padded(str(module)):
+        return object_code(text, level, vectorize=False)
     return target.emit_object(module)
+
+
+_DIVISIONS = re.compile(r"fdiv <(\d+) x (f|d)|@llvm\.sqrt\.v(\d+)(f32|f64)\(")
+
+
+def _is_padded(text: str) -> bool:
+    """Return True if a division or root is on a vector that the processor has only with more lanes.
+
+    It would compute on lanes that do not exist, which may set floating-point flags.
+    """
+    for count, kind, of_root, kind_of_root in set(_DIVISIONS.findall(text)):
+        lanes = int(count or of_root)
+        size = 4 if kind == "f" or kind_of_root == "f32" else 8
+        if lanes & (lanes - 1) or lanes * size < 16:
+            return True
+    return False
 
 
 def load(code: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:

@@ -124,6 +124,48 @@ def test_most_elementwise_cases_are_whole() -> None:
         assert made.fallbacks == 0
 
 
+@given(programs(), seeds())
+def test_no_flag_is_set_where_numpy_does_not_warn(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+
+    def pulled(*values: Any) -> Any:
+        results, pullback = ft.vjp(recipe, *values)
+        return results, pullback(tuple(np.cos(y) for y in results))
+
+    program = ft.trace(pulled)(*arguments)
+    given_values = [np.asarray(x) if np.ndim(x) else np.asarray(x)[()] for x in arguments]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        ft.evaluate(program, *given_values)
+    try:
+        made = native(program)
+    except NoNativeForm:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made.call(*given_values)
+    has_nan = any(np.isnan(x).any() for x in given_values)
+    assert found or has_nan or made.fallbacks == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 7, 10, 17, 18, 34, 37, 41, 50, 1001])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_no_flag_is_set_for_any_size(size: int, dtype: str) -> None:
+    x = np.linspace(0.5, 2.0, size).astype(dtype)
+    y = np.linspace(1.5, 3.0, 3 * size).astype(dtype).reshape(size, 3)
+    for f in (
+        lambda x, y: x / (x + 1) + np.sqrt(x),
+        lambda x, y: np.sum(y / x[:, None], axis=1),
+        lambda x, y: np.sum(y / y.T.reshape(size, 3), axis=0),
+        lambda x, y: np.log(y) / np.exp(y) + np.power(y, 1.7) + np.tanh(y) * np.sin(y),
+        lambda x, y: np.max(np.sqrt(y) / y, axis=1) + np.arctan2(x, x),
+    ):
+        made = native(ft.trace(f)(x, y))
+        for one, other in zip(made.call(x, y), outputs_of(f(x, y)), strict=True):
+            assert_close(one, other)
+        assert made.fallbacks == 0
+
+
 def test_a_program_without_native_form_says_so() -> None:
     with pytest.raises(NoNativeForm):
         native(ft.trace(lambda x: np.linalg.svd(x)[1])(np.eye(9)))
