@@ -20,9 +20,9 @@ from functrace.torch.functions.factories import leaf
 from functrace.torch.functions.methods import add_constant
 from functrace.torch.random.factories import randn
 from functrace.torch.tensors.device import CPU, DeviceLike, check_device, device
-from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, numpy_dtype
+from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, bfloat16, numpy_dtype
 from functrace.torch.tensors.orders import memory_order
-from functrace.torch.tensors.tensor import Operand, Tensor, Value
+from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh
 from functrace.tracing import Tracer
 
 ROWS = FunctionTable()
@@ -35,8 +35,19 @@ ROWS = FunctionTable()
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """Return a tensor that shares the memory of an array of another library (DLPack)."""
     if isinstance(ext_tensor, Tensor):
-        return from_numpy(ext_tensor._array)
-    return from_numpy(np.from_dlpack(ext_tensor))
+        array = ext_tensor._array
+        return fresh(array) if array.dtype.kind == "V" else from_numpy(array)
+    try:
+        array = np.from_dlpack(ext_tensor)
+    except RuntimeError:  # a dtype that NumPy does not have
+        from functrace.torch.functions.dlpack_narrow import array_of
+
+        try:
+            return fresh(array_of(ext_tensor, bfloat16.numpy))
+        except BufferError:
+            pass
+        raise
+    return from_numpy(array)
 
 
 @ROWS.function("function")
@@ -61,6 +72,10 @@ def as_capsule(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
             f"{self._array.aval} is a traced value, which has no memory to share",
             fix="call it outside of the transform",
         )
+    if self._array.dtype.kind == "V":
+        from functrace.torch.functions.dlpack_narrow import capsule_of
+
+        return capsule_of(self._array, **options)
     return self._array.__dlpack__(**options)
 
 

@@ -256,6 +256,16 @@ def test_training_under_autocast() -> None:
     np.testing.assert_allclose(losses(ours), losses(torch), rtol=0.02)
 
 
+def test_capsules() -> None:
+    x = ours.tensor([[1.5, 2.0], [3.0, 4.0]]).bfloat16()
+    theirs = torch.from_dlpack(x)
+    theirs[0, 1] = 9
+    assert theirs.dtype is torch.bfloat16 and x.tolist() == [[1.5, 9], [3, 4]]
+    back = ours.from_dlpack(theirs.T)
+    back[0, 0] = 7
+    assert back.dtype is ours.bfloat16 and theirs[0, 0].item() == 7
+
+
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
 def test_files(writer: str, tmp_path: Any) -> None:
     a, b = (ours, torch) if writer == "ours" else (torch, ours)

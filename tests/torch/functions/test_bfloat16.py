@@ -79,6 +79,27 @@ def test_numpy_is_refused_and_bits_are_shared() -> None:
             make(np.ones(2, NARROW))
 
 
+def test_capsules_share_memory() -> None:
+    x = torch.tensor([[1.5, 2.0], [3.0, 4.0]], dtype=torch.bfloat16)
+
+    class Exporter:
+        """Another library's array: x, transposed."""
+
+        def __dlpack_device__(self) -> typing.Any:
+            return x.__dlpack_device__()
+
+        def __dlpack__(self, **options: typing.Any) -> typing.Any:
+            return x.T.__dlpack__(**options)
+
+    y = torch.from_dlpack(Exporter())
+    assert y.dtype is torch.bfloat16 and y.tolist() == [[1.5, 3], [2, 4]]
+    y[0, 1] = 9
+    assert x.tolist() == [[1.5, 2], [9, 4]]
+    assert torch.from_dlpack(x).tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="Unsupported dtype in DLTensor"):
+        np.from_dlpack(typing.cast("typing.Any", x))
+
+
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
