@@ -184,6 +184,20 @@ def geometry_in_numpy(tensor: Tensor) -> Geometry:
     return shape, strides, offset
 
 
+def _owns_alone(memory: Array) -> bool:
+    """Return True if an array owns its memory, or is the only view of a whole array that does."""
+    base = memory.base
+    if base is None:
+        return True
+    # references: the array's, the variable, the argument
+    return (
+        type(base) is np.ndarray
+        and base.flags.owndata
+        and base.nbytes == memory.nbytes
+        and sys.getrefcount(base) <= 3
+    )
+
+
 def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     """Change the shape of a tensor in its memory; if it must grow, copy its elements to new
     memory.
@@ -203,7 +217,7 @@ def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     memory = memory_of(tensor)
     counter = before_write(tensor)
     if needed > memory.size:
-        alone = memory.base is None and sys.getrefcount(memory) <= (
+        alone = _owns_alone(memory) and sys.getrefcount(memory) <= (
             3 if memory is tensor._array else 2
         )
         if not alone or tensor._view is not None:

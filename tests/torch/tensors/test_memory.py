@@ -106,3 +106,21 @@ def test_in_place_views_are_traced(name: str) -> None:
     leaf = x.clone().requires_grad_()
     loss(leaf).backward()
     assert torch.func.grad(loss)(x).tolist() == leaf.grad.tolist()
+
+
+def test_a_tensor_grows_if_its_array_is_the_only_view_of_its_memory() -> None:
+    x, template = torch.rand((1,)), torch.zeros(3)  # a random tensor is a view of the numbers drawn
+    value = x.item()
+    assert x.resize_((1, 2)).shape == (1, 2)
+    assert x._version == 1
+    assert x.resize_as_(template)._version == 2
+    assert x.resize_((3,))._version == 2
+    assert x[0].item() == value
+
+
+def test_a_tensor_does_not_grow_out_of_an_array_that_is_held() -> None:
+    held = np.ones((2, 2), np.float32)
+    x = torch.from_numpy(held.reshape(4))
+    with pytest.raises(UnsupportedFunctionError, match="more memory"):
+        x.resize_(8)
+    assert held.tolist() == [[1.0, 1.0], [1.0, 1.0]]
