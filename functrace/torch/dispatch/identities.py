@@ -205,6 +205,8 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "EmbeddingBagBackward0": ("_embedding_bag", _largest_bag),
     "LinalgLstsqBackward0": ("linalg_lstsq", lambda a, b, cut: (a, b, *_cut(a, cut))),
     "NativeDropoutBackward0": ("native_dropout", lambda x, mask, p: (x, p, True)),
+    "index_put_accumulated": ("index_put", lambda x, value, *rest: (x, _indices(rest, rest[-1]),
+    value, True)),
     "DivBackward2": ("div.Tensor_mode", lambda x, y, *mode: (x, y, {"rounding_mode": mode[0] if mode
     else None})),
     "ConstantPadNdBackward0": ("constant_pad_nd", lambda x, pad, value: (x, list(pad), value)),

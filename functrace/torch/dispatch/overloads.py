@@ -133,7 +133,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
     "index": lambda x, indices: shaping.getitem(x,
     tuple(slice(None) if k is None else k for k in indices)),
-    "index_put_": lambda x, indices, values: (
+    "index_put_": lambda x, indices, values, accumulate=False: (
+        x.index_put_(tuple(indices), values, True) if accumulate else
         in_place.setitem(x, tuple(slice(None) if k is None else k for k in indices), values) or x
     ),
     "std": lambda x, dim=None, *, correction=None, keepdim=False: x.std(dim, correction=correction,

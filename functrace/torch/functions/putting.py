@@ -59,6 +59,7 @@ INDEX_ADDED = Op(
     keeps=_KEPT,
     details=lambda specs, params: {"accumulate": True},
     moves=True,
+    called="index_put_accumulated",
 )
 
 

@@ -265,10 +265,11 @@ def searchsorted(
             )
         sequence = np.take_along_axis(sequence, order, -1)
     found = np.asarray(_positions(sequence, values, side))
+    given = {"out_int32": out_int32, "right": side == "right", "sorter": sorter}
     return _made(
         "searchsorted",
         (sorted_sequence, input),
-        {},
+        {key: value for key, value in given.items() if value is not None and value is not False},
         lambda: fresh(found.astype(np.int32 if out_int32 else np.int64)),
     )
 

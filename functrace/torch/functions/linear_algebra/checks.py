@@ -5,6 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -165,11 +166,35 @@ def failed(name: str, info: Array) -> LinAlgError:
     return LinAlgError(algebra.singular(name, where, number))
 
 
-def show_check(name: str, A: Operand, info: Operand | None = None) -> None:
-    """Show a dispatch mode that the matrices were checked, as PyTorch does after factorizing."""
+def info_of(A: Operand, found: Operand, test: Callable[[Array], Array]) -> Array:
+    """Return 0, or what is wrong, for each matrix.
+
+    Args:
+        found: the result, which is not finite where something is wrong if the handler of a
+            dispatch mode ran another operation: no error was raised then.
+        test: finds out what is wrong.
+    """
+    array = array_of(A)
+    if MODES.dispatch is not None and not np.isfinite(array_of(found)).all():
+        return np.asarray(test(array))
+    return np.zeros(array.shape[:-2], np.int32)
+
+
+def show_check(name: str, A: Operand, found: Operand, test: Callable[[Array], Array]) -> None:
+    """Show a dispatch mode that matrices are checked, as PyTorch does after factorizing.
+
+    Args:
+        found, test: see `info_of`.
+
+    Raises:
+        LinAlgError: if a matrix has no factors.
+    """
     if MODES.dispatch is not None:
-        stack = shape_of(A)[:-2]
-        seen = fresh(np.zeros(stack, np.int32)) if info is None else info
-        MODES.dispatch.make(
-            "_linalg_check_errors", (seen, name), {"is_matrix": not stack}, lambda: None
-        )
+        info, is_matrix = info_of(A, found, test), len(shape_of(A)) == 2
+
+        def check() -> None:
+            if info.any():
+                raise failed(name, info)
+
+        given = (fresh(info), name)
+        MODES.dispatch.make("_linalg_check_errors", given, {"is_matrix": is_matrix}, check)

@@ -39,6 +39,7 @@ from functrace.torch.functions.linear_algebra.checks import (
     check_matrix,
     check_square,
     first_bad,
+    info_of,
     show_check,
 )
 from functrace.torch.functions.linear_algebra.solving import in_stacks
@@ -87,7 +88,7 @@ def _factor(op: Op, name: str, A: Operand, upper: bool) -> Value:
         where, order = first_bad(bad_minors(_lower(A, upper)))
         raise LinAlgError(algebra.not_positive_definite(name, where, order)) from None
     if op is CHOLESKY_EX:
-        show_check(name, A)
+        show_check(name, A, found, lambda x: bad_minors(_lower(x, upper)))
     return found
 
 
@@ -129,9 +130,9 @@ def cholesky_ex(A: Operand, *, upper: bool = False, check_errors: bool = False) 
     """
     check_square("linalg.cholesky", A)
     check_floats("linalg.cholesky", A, "cholesky_cpu")
-    info = np.zeros(shape_of(A)[:-2], np.int32)
     try:
         found = apply(CHOLESKY_EX, (A,), (bool(upper),))
+        info = info_of(A, found, lambda x: bad_minors(_lower(x, upper)))
     except np.linalg.LinAlgError:
         info = bad_minors(_lower(A, upper))
         if check_errors:
@@ -472,7 +473,7 @@ def lu_factor(A: Operand, *, pivot: bool = True) -> Any:
         RuntimeError: if a pivot is 0.
     """
     LU, pivots, info = _factor_ex("torch.lu_factor", A, pivot, True)
-    show_check("torch.linalg.lu_factor", A, info)
+    show_check("torch.linalg.lu_factor", A, LU, lambda _: array_of(info))
     return _LuFactor(LU, pivots)
 
 
@@ -651,7 +652,7 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> Any:
     `ldl_factor_ex`.
     """
     LD, pivots, info = ldl_factor_ex(A, hermitian=hermitian, check_errors=MODES.dispatch is None)
-    show_check("torch.linalg.ldl_factor", A, info)
+    show_check("torch.linalg.ldl_factor", A, A, lambda _: array_of(info))
     if array_of(info).any():
         where, place = first_bad(array_of(info))
         raise LinAlgError(algebra.ldl_singular(where, place))

@@ -33,6 +33,7 @@ from functrace.torch.functions.linear_algebra.checks import (
     check_matrix,
     check_square,
     first_bad,
+    info_of,
     show_check,
     zero_pivots,
 )
@@ -77,7 +78,7 @@ def inverse_of(name: str, A: Operand) -> Value:
         found = apply(INV, (A,))
     except np.linalg.LinAlgError:
         raise LinAlgError(_singular(name, A)) from None
-    show_check(name, A)
+    show_check(name, A, found, zero_pivots)
     return found
 
 
@@ -106,9 +107,9 @@ def inv_ex(A: Operand, *, check_errors: bool = False) -> Any:
     check_square("linalg.inv", A)
     check_floats("linalg.inv", A)
     array = array_of(A)
-    info = np.zeros(array.shape[:-2], np.int32)
     try:
         found = apply(INV, (A,))
+        info = info_of(A, found, zero_pivots)
     except np.linalg.LinAlgError:
         if check_errors:
             raise LinAlgError(_singular("linalg.inv_ex", A)) from None
@@ -173,7 +174,7 @@ def solution_of(name: str, A: Operand, B: Operand, left: bool) -> Value:
     except np.linalg.LinAlgError:
         where, _ = first_bad(zero_pivots(array_of(A)))
         raise LinAlgError(algebra.solver_failed(name, where)) from None
-    show_check(name, A)
+    show_check(name, A, found, zero_pivots)
     return found
 
 
@@ -206,9 +207,9 @@ def solve_ex(A: Operand, B: Operand, *, left: bool = True, check_errors: bool = 
         check_errors: True to raise for singular matrices, whose solution is nan otherwise.
     """
     is_vector = _check_solve("linalg.solve", A, B, left)
-    info = np.zeros(shape_of(A)[:-2], np.int32)
     try:
         found = apply(SOLVE, (A, B), (left, is_vector))
+        info = info_of(A, found, zero_pivots)
     except np.linalg.LinAlgError:
         info = zero_pivots(array_of(A))
         if check_errors:
