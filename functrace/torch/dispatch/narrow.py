@@ -250,6 +250,33 @@ def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+def _loss_of_classes(x: Any, target: Any, reduction: int, ignored: int) -> Any:
+    """Return the sum or mean of negative log-likelihoods, and the number of targets that count."""
+    counts = target != ignored
+    losses = np.where(counts, -x[np.arange(len(x)), np.where(counts, target, 0)], _ZERO)
+    found, total = _sum_of_levels(losses), _sum_of_levels(counts.astype(_SINGLE))
+    with np.errstate(all="ignore"):
+        return (found if reduction == 2 else found / total), total
+
+
+_GROUP, _LEVELS = 16, 8
+
+
+def _sum_of_levels(x: Any) -> Any:
+    """Return a sum in bfloat16 as PyTorch adds up losses: groups of 16, groups of 16 groups …; the
+    first loss counts as one of the last level.
+    """
+    values = rounded(x)
+    first, rest = values[:1], values[1:]
+    sums: list[Any] = []
+    for _ in range(_LEVELS - 1):
+        whole = len(rest) // _GROUP * _GROUP
+        sums.append(np.add.reduce(rest[whole:]))
+        rest = np.add.reduce(rest[:whole].reshape(-1, _GROUP), axis=1)
+    sums.append(np.add.reduce(np.concatenate([first, rest])))
+    return np.add.reduce(np.array(sums, values.dtype)).astype(_SINGLE)
+
+
 def _product(x: Any, axes: Any) -> Any:
     return np.asarray(np.multiply.reduce(rounded(x), axis=axes)).astype(_SINGLE)
 
@@ -298,6 +325,8 @@ def _function(inner: Case) -> Callable[..., Any]:
         return _untraced(_next, inner)
     if node == "LogSoftmaxBackward0" and inner.params[0] in (-1, len(specs[0].shape) - 1):
         return _untraced(_log_softmax, inner)
+    if node == "NllLossBackward0" and len(specs[0].shape) == 2 and inner.params[0]:
+        return _untraced(_loss_of_classes, inner)
     if node == "NanToNumBackward0":
         return _untraced(_finite(inner.function), inner)
     if inner.op.called == "special_ndtr":

@@ -45,6 +45,8 @@ torch.log(p); torch.log1p(p); torch.sqrt(p); torch.rsqrt(p); torch.reciprocal(p)
 torch.sin(m); torch.round(m); torch.floor(m); torch.frac(m); torch.nan_to_num(m); F.mse_loss(m,n,reduction='none');
 F.l1_loss(m,n,reduction='none'); F.huber_loss(m,n,reduction='none',delta=.3); F.smooth_l1_loss(m,n,reduction='none');
 F.binary_cross_entropy(p,q,reduction='none'); F.kl_div(m,p,reduction='none'); F.cross_entropy(X,L,reduction='none');
+F.cross_entropy(X,L); F.nll_loss(X,L,reduction='sum');
+F.nll_loss(X,L,ignore_index=3); F.nll_loss(m[:600].view(300,2),(n[:300]>0).long());
 F.elu(m,.3); F.selu(m); F.celu(m,.7); F.leaky_relu(m,.3); F.gelu(m); F.silu(m); F.mish(m); F.softplus(m,2.,3.);
 F.hardswish(m); F.hardsigmoid(m); F.logsigmoid(m); F.softsign(m); F.tanhshrink(m); F.softshrink(m); F.relu6(m);
 F.glu(X); X.log_softmax(1); X.log_softmax(0); X.logsumexp(1); X.mean(1); X.std(1); X.var(1); X.norm(dim=1);
@@ -59,7 +61,7 @@ torch.linspace(.3,9,500,dtype=X.dtype); torch.arange(0,3,.3,dtype=X.dtype); torc
 NEAR = """
 X@X.T; F.linear(X,X); torch.bmm(S,S); torch.addmm(X,X,S[0],beta=.3,alpha=.7); torch.einsum('ij,kj->ik',X,X); X.softmax(1);
 F.conv2d(B,K,padding=1); F.batch_norm(B,None,None,training=True); F.group_norm(B,3); F.interpolate(B,scale_factor=2);
-torch.addcmul(u,m,n,value=.3); torch.lerp(u,m,.3); F.cross_entropy(X,L); F.mse_loss(m,n); torch.erf(m); X.sum();
+torch.addcmul(u,m,n,value=.3); torch.lerp(u,m,.3); F.mse_loss(m,n); torch.erf(m); X.sum();
 F.cosine_similarity(X,X.flip(0)); F.normalize(X); X.index_add(0,torch.tensor([0,2]),X[:2],alpha=.3); torch.cov(X);
 F.gelu(m,approximate='tanh'); F.binary_cross_entropy_with_logits(m,q); F.embedding(L,X);
 F.interpolate(B,size=(3,4),mode='bilinear'); torch.renorm(X,2,0,1.); F.adaptive_avg_pool2d(B,3)
@@ -168,6 +170,7 @@ def test_refusals(expression: str) -> None:
     assert found == wanted and "Error" in found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("expression", [*split(EXACT)[:80], *split(NEAR)])
 def test_gradients(expression: str) -> None:
     if expression in split(UNSTABLE):
@@ -204,6 +207,7 @@ def under_autocast(lib: ModuleType, expression: str, dtype: str) -> Any:
     return plain(lib, made), given
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("expression", split(UNDER_AUTOCAST))
 def test_autocast(expression: str, dtype: str) -> None:

@@ -208,7 +208,7 @@ def test_forward_mode() -> None:
 
 def test_transforms_of_functions() -> None:
     x = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
-    cube = lambda v: (v * v * v).sum()  # noqa: E731
+    cube = lambda v: (v * v * v).sum()
     for found, expected in (
         (torch.func.grad(lambda v: (v * v.sin()).sum())(x), [1.375, 0.078125]),
         (torch.func.hessian(cube)(x), [[6, 0], [0, 12]]),
