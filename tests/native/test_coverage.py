@@ -1,0 +1,79 @@
+"""Every primitive has a native form, or is run by NumPy for a reason that is given here."""
+
+from __future__ import annotations
+
+import pytest
+
+import functrace as ft
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+from functrace.native.rows import ROWS
+
+NAMES = """
+absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin bitwise_and
+bitwise_or bitwise_xor broadcast_to cbrt ceil clip clip_above clip_below cofactor concatenate cond
+convert copysign cos cosh cumprod cumsum deg2rad det diagonal div dot einsum embed embed_diagonal
+equal exp exp2 expm1 fabs floor fmax fmin gather greater greater_equal heaviside hypot index inv
+invert isfinite isinf isnan less less_equal log log10 log1p log2 log_softmax logaddexp logaddexp2
+logical_and logical_not logical_or logical_xor matmul matmul_in_parts maximum minimum mul neg
+not_equal positive power rad2deg reciprocal reduce_all reduce_any reduce_max reduce_min
+reduce_prod reduce_sum relu reshape rint roll scan scatter_add sigmoid sign signbit sin sinh
+softmax solve sqrt sqrt_of_square square stack stop_gradient sub tan tanh transpose trunc where
+while_loop
+"""
+NATIVE = frozenset(NAMES.split())
+"""Names of the primitives that have a native form."""
+
+HOST = {
+    "it calls a function of the user": """
+        callback custom_batch custom_derivative custom_jvp custom_vjp linear_solve observe pack
+        pushforward root unpack
+    """,
+    "it always raises": "refused",
+    "its numbers are those of NumPy's generators": """
+        draw fold_key random_binomial random_bits random_exponential random_integers
+        random_loggamma random_multinomial random_normal random_poisson random_uniform random_wald
+        seed_key split_key
+    """,
+    "LAPACK computes it iteratively": """
+        cofactor_change eig eigh eigvals eigvalsh lstsq pinv svd svdvals
+    """,
+    "SciPy computes it by a library of its own": """
+        cosines fft frechet ifft irfft lu matrix_function quantile_of_integers recur rfft
+        solve_banded sparse_matmul sparse_solve spline_coefficients sylvester
+    """,
+    "no lowering is written": """
+        add_along_axis angle argpartition argsort bitwise_count call cholesky cholesky_change
+        cholesky_pullback clamp col2im complex complex_power complex_reciprocal conj convolve
+        convolve_grids correlate correlate_filters correlate_input cummax cummin float_power
+        floor_divide fmod frexp gamma_integral gcd i0 im2col imag inv_or_nan is_last_write lcm
+        ldexp left_shift lerp lexsort linear_recurrence logsumexp map_axis matching max_windows
+        modf multiply_triangular name nextafter norm permutation_of_pivots plain_absolute
+        plain_arccosh plain_hypot plain_logaddexp plain_power polygamma put_flat qr qr_complete
+        qr_raw real remainder require required returned reverse_only right_shift round rsqrt same
+        scaled_bessel scatter_each scatter_set searchsorted sgn shared signed_remainder sinc
+        sinc_derivative slogdet solve_congruence solve_triangular sort spacing sum_segments
+        take_along_axis take_flat trunc_divide undifferentiated variance vector_norm
+    """,
+}
+"""By reason, names of the primitives that NumPy runs."""
+
+
+def test_every_primitive_is_native_or_declared() -> None:
+    names = set(ft.Program.primitives)
+    hosts = [name for text in HOST.values() for name in text.split()]
+    assert len(hosts) == len(set(hosts))
+    assert not set(hosts) & NATIVE
+    missing = {n for n in names - set(hosts) - NATIVE if not n.startswith("test")}
+    assert not missing
+
+
+def test_listed_primitives_have_rows() -> None:
+    primitives = ft.Program.primitives
+    rows = {primitive.name for primitive in ROWS}
+    assert NATIVE <= rows
+    assert not rows - NATIVE
+    for text in HOST.values():
+        for name in text.split():
+            assert name in primitives
