@@ -277,6 +277,25 @@ def _sum_of_levels(x: Any) -> Any:
     return np.add.reduce(np.array(sums, values.dtype)).astype(_SINGLE)
 
 
+def _normalized(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return batch normalization in training, with rounded statistics."""
+
+    def computed(x: Any, *rest: Any) -> Any:
+        made, *statistics = function(x, *rest)
+        *parameters, given, _training, _eps = rest
+        shape = (1, -1, *(1,) * (x.ndim - 2))
+        mean, scale = (_round_trip(one) for one in statistics)
+        result = (x - mean.reshape(shape)) * scale.reshape(shape)
+        left = iter(parameters)
+        result = result * next(left).reshape(shape) if given[0] else result
+        result = result + next(left).reshape(shape) if given[1] else result
+        if made.flags.c_contiguous:
+            result = np.ascontiguousarray(result)
+        return result, mean, scale
+
+    return computed
+
+
 def _product(x: Any, axes: Any) -> Any:
     return np.asarray(np.multiply.reduce(rounded(x), axis=axes)).astype(_SINGLE)
 
@@ -327,6 +346,8 @@ def _function(inner: Case) -> Callable[..., Any]:
         return _untraced(_log_softmax, inner)
     if node == "NllLossBackward0" and len(specs[0].shape) == 2 and inner.params[0]:
         return _untraced(_loss_of_classes, inner)
+    if node == "NativeBatchNormBackward0" and inner.params[1]:
+        return _untraced(_normalized(inner.function), inner)
     if node == "NanToNumBackward0":
         return _untraced(_finite(inner.function), inner)
     if inner.op.called == "special_ndtr":
