@@ -207,6 +207,7 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "NativeDropoutBackward0": ("native_dropout", lambda x, mask, p: (x, p, True)),
     "index_put_accumulated": ("index_put", lambda x, value, *rest: (x, _indices(rest, rest[-1]),
     value, True)),
+    "NanToNumBackward0": ("nan_to_num", lambda x, *numbers: (x, *numbers)),
     "DivBackward2": ("div.Tensor_mode", lambda x, y, *mode: (x, y, {"rounding_mode": mode[0] if mode
     else None})),
     "ConstantPadNdBackward0": ("constant_pad_nd", lambda x, pad, value: (x, list(pad), value)),

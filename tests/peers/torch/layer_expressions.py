@@ -60,6 +60,8 @@ _DIFFERENT = [e for several in OTHERWISE.values() for e in several.split("; ")]
 EXPRESSIONS = [
     *_DIFFERENT,
     *"""
+torch.nan_to_num(x/0,1.,2.,3.); x.index_put((i,),y,accumulate=True);
+torch.searchsorted(n,n,right=True,out_int32=True);
 torch.div(x,y,rounding_mode='floor'); torch.div(x,y,rounding_mode=None); torch.div(x,2,rounding_mode='trunc');
 F.kl_div(x,y); F.kl_div(x,n,log_target=True); F.poisson_nll_loss(x,n); F.poisson_nll_loss(x,n,log_input=False);
 torch.addbmm(S,C,C.mT); torch.addbmm(S,C,C.mT,beta=2,alpha=3); torch.addmv(x[:2],A,y); torch.addr(S,x,y);

@@ -15,7 +15,7 @@ import pytest
 
 from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.surface import TABLES
-from tests.peers.torch import layer_expressions
+from tests.peers.torch import function_grids, layer_expressions
 from tests.peers.torch.harness import VERSION
 from tests.peers.torch.schemas import PATH, schemas
 
@@ -221,6 +221,26 @@ def test_a_handler_that_passes_copies_gets_the_same_results() -> None:
             if not alike(made, expected):
                 found.add(expression)
     assert found == differ
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_copies_give_the_same_results_for_the_grids_of_functions() -> None:
+    """Options reach the handler, too: rounding, sorting, accumulation, bounds, information."""
+    shim = importlib.import_module("functrace.torch")
+    names = {"torch": shim, "F": importlib.import_module("functrace.torch.nn.functional")}
+    differ = []
+    for expression in (e for listed in function_grids.EXPRESSIONS.values() for e in listed):
+        try:
+            expected = eval(expression, names | function_grids.leaves(shim, 0))
+        except Exception:  # (a refusal)
+            continue
+        if _DRAWN.search(expression) or "istft" in expression:
+            continue
+        with copying(shim):
+            made = eval(expression, names | function_grids.leaves(shim, 0))
+        if not alike(made, expected):
+            differ.append(expression)
+    assert differ == []
 
 
 def copying(library: ModuleType) -> Any:
