@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 
 from functrace.ir.parts import Compiled
-from functrace.native import llvm
+from functrace.native import llvm, object_cache
 from functrace.native.kernels import KERNELS
 from functrace.native.llvm_text import (
     INLINED,
@@ -42,10 +42,10 @@ from functrace.native.loop_ir import DType, Function, Let, walk, work_of
 
 FLAGGED: Final = 4
 """Status of a run that has set a floating-point flag."""
+DTYPE_CODES: Final = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c16", "c8")
+"""Dtypes of arguments and results."""
 PATIENCE: Final = 8
 """Runs with flags after which NumPy's form runs at once."""
-
-_numbers = itertools.count()
 
 
 @final
@@ -197,13 +197,21 @@ def module_text(function: Function, name: str) -> str:
         f"attributes #2 = {{ nounwind memory(none) willreturn noinline {width} }}",
         *printer.metadata,
     ]
-    return "\n".join(parts).replace("@functrace_table", f"@{name}_table")
+    return "\n".join(parts)
 
 
 _FIELDS = Symbols._fields
-_COUNT = len(_FIELDS) + 4
-_FALLBACK, _DISABLED = len(_FIELDS), len(_FIELDS) + 1
-"""Places in the table: the addresses of `Symbols`, the fallback, and a flag."""
+_FALLBACK, _DISABLED, _FLOAT, _OBJECTS = range(len(_FIELDS), len(_FIELDS) + 4)
+_COUNT = _OBJECTS + 2 * len(DTYPE_CODES)
+"""Places in the table: the addresses of `Symbols`, the fallback, a flag, the type ``float``, and by
+dtype the dtype and its type of scalars. No address is in the code, so that it can be kept on disk."""
+
+
+def objects() -> list[int]:
+    """Return the addresses of dtypes and of types of scalars, in the order of `DTYPE_CODES`."""
+    return [
+        id(x) for dtype in map(np.dtype, DTYPE_CODES) for x in (np.dtype(dtype.char), dtype.type)
+    ]
 
 
 def _address(name: str) -> str:
@@ -230,6 +238,11 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 LONG: Final = 100_000.0
 """Instructions from which a program runs without Python's lock."""
+
+
+def _place(dtype: DType) -> int:
+    """Return the place of a dtype in the table; its type of scalars follows."""
+    return _OBJECTS + 2 * DTYPE_CODES.index(dtype.str[1:])
 
 
 def _is_x86() -> bool:
@@ -350,9 +363,9 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         kind = field(x, 8, "ptr")
         if not shape:
             # a NumPy scalar of the dtype, a float for float64, or an array without axes
-            is_scalar = value(f"icmp eq ptr {kind}, inttoptr (i64 {id(buffer.dtype.type)} to ptr)")
+            is_scalar = value(f"icmp eq ptr {kind}, {symbol(_place(buffer.dtype) + 1)}")
             if buffer.dtype == np.float64:
-                is_float = value(f"icmp eq ptr {kind}, inttoptr (i64 {id(float)} to ptr)")
+                is_float = value(f"icmp eq ptr {kind}, {symbol(_FLOAT)}")
                 is_scalar = value(f"or i1 {is_scalar}, {is_float}")
             inner, array, end = (f"{w}{next(blocks)}" for w in ("scalar", "array", "end"))
             lines.append(f"  br i1 {is_scalar}, label %{inner}, label %{array}")
@@ -360,13 +373,13 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
             first = value(f"getelementptr i8, ptr {x}, i64 {where.value}")
             lines.append(f"  br label %{end}")
             lines.append(f"{array}:")
-            second = _checked_array(lines, value, field, need, x, kind, array_type, buffer.dtype, shape, where)  # fmt: skip
+            second = _checked_array(value, field, need, symbol, x, kind, array_type, buffer.dtype, shape, where)  # fmt: skip
             last = next(line[:-1] for line in reversed(lines) if line.endswith(":"))
             lines.append(f"  br label %{end}")
             lines.append(f"{end}:")
             data.append(value(f"phi ptr [{first}, %{inner}], [{second}, %{last}]"))
             continue
-        data.append(_checked_array(lines, value, field, need, x, kind, array_type, buffer.dtype, shape, where))  # fmt: skip
+        data.append(_checked_array(value, field, need, symbol, x, kind, array_type, buffer.dtype, shape, where))  # fmt: skip
     # results
     dims_text: list[str] = []
     results: list[str] = []
@@ -426,7 +439,7 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
     for k, (buffer, shape) in enumerate(outputs):
         made = results[k]
         if not shape:
-            descr = f"inttoptr (i64 {id(np.dtype(buffer.dtype.char))} to ptr)"
+            descr = symbol(_place(buffer.dtype))
             made = value(f"call ptr {symbol('to_scalar')}(ptr {targets[k]}, ptr {descr}, ptr null)")
         lines.append(f"  call i32 {set_item}(ptr {made_tuple}, i64 {k}, ptr {made})")
     lines.append(f"  ret ptr {made_tuple}")
@@ -460,10 +473,10 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
 
 
 def _checked_array(
-    lines: list[str],
     value: Callable[[str], str],
     field: Callable[[str, int, str], str],
     need: Callable[[str], None],
+    symbol: Callable[[str | int], str],
     x: str,
     kind: str,
     array_type: str,
@@ -472,10 +485,9 @@ def _checked_array(
     where: Layout,
 ) -> str:
     """Write the checks of an array; returns the pointer to its elements."""
-    del lines
     need(value(f"icmp eq ptr {kind}, {array_type}"))
     descr = field(x, where.descr, "ptr")
-    need(value(f"icmp eq ptr {descr}, inttoptr (i64 {id(np.dtype(dtype.char))} to ptr)"))
+    need(value(f"icmp eq ptr {descr}, {symbol(_place(dtype))}"))
     need(value(f"icmp eq i32 {field(x, where.ndim, 'i32')}, {len(shape)}"))
     flags = value(f"and i32 {field(x, where.flags, 'i32')}, 257")
     need(value(f"icmp eq i32 {flags}, 257"))
@@ -504,16 +516,14 @@ class NativeFunction:
         self._make_plain = plain
         self._plain: Compiled | None = None
         self.fallbacks = 0
-        name = f"functrace_native_{next(_numbers)}"
-        text = module_text(function, name)
-        code = llvm.object_code(text)
+        name = "functrace"
+        code = object_cache.code_of(module_text(function, name))
         self._engine, (setup, call, entry) = llvm.load(
             code, (f"{name}_setup", f"{name}_call", f"{name}_entry")
         )
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
-        found = symbols()
-        self._table = (ctypes.c_void_p * (len(found) + 4))(
-            *found, id(self._fallback_method()), None
+        self._table = (ctypes.c_void_p * _COUNT)(
+            *symbols(), id(self._fallback_method()), None, id(float), *objects()
         )
         self._setup = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(setup)
         addresses = gemm() or (0, 0)
@@ -558,7 +568,8 @@ class NativeFunction:
         if layout() is not None:
             if any(x is not y for x, y in zip(given, arguments, strict=True)):
                 return self.call(*given)
-            if "ignore" not in np.geterr().values():
+            settings = np.geterr()
+            if all(settings[kind] != "ignore" for kind in ("divide", "over", "invalid")):
                 return self._by_numpy(arguments)
         results = self.run(given)
         return self._by_numpy(arguments) if results is None else results

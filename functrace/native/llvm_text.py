@@ -38,6 +38,7 @@ from functrace.native.loop_ir import (
     Statement,
     Store,
     While,
+    work_of,
 )
 
 _TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1"}
@@ -207,7 +208,7 @@ class Printer:
                     self._add(f"br i1 {self.atom(value)}, label %{inside}, label %{end}")
                     self._label(inside)
                     self.block(body)
-                    self._signals_sometimes()
+                    self._signals_sometimes(body)
                     self._add(f"br label %{head}")
                     self._label(end)
                 case If(value, then, otherwise):
@@ -237,17 +238,20 @@ class Printer:
         found = self._value("call i32 @functrace_signals()")
         self._fail(self._value(f"icmp ne i32 {found}, 0"), RAISED)
 
-    def _signals_sometimes(self) -> None:
+    def _signals_sometimes(self, body: Sequence[Statement]) -> None:
         """Count the steps of a loop, and look for signals now and then."""
         slot = self._new()
         self.entry += [f"  {slot} = alloca i64", f"  store i64 0, ptr {slot}"]
         steps = self._value(f"add i64 {self._value(f'load i64, ptr {slot}')}, 1")
         self._add(f"store i64 {steps}, ptr {slot}")
-        self._look(steps)
+        self._look(steps, body)
 
-    def _look(self, steps: str) -> None:
-        every = self._value(f"and i64 {steps}, {STEPS_BETWEEN_SIGNALS - 1}")
-        look = self._value(f"icmp eq i64 {every}, {STEPS_BETWEEN_SIGNALS - 1}")
+    def _look(self, steps: str, body: Sequence[Statement]) -> None:
+        """Look for signals once in about a millisecond: more often, other threads would starve."""
+        work = work_of(body)
+        between = 1 << int(BETWEEN_SIGNALS / max(work, 1)).bit_length()
+        every = self._value(f"and i64 {steps}, {between - 1}")
+        look = self._value(f"icmp eq i64 {every}, {between - 1}")
         yes, no = (f"{word}{next(self._numbers)}" for word in "SN")
         self._add(f"br i1 {look}, label %{yes}, label %{no}")
         self._label(yes)
@@ -272,8 +276,8 @@ class Printer:
             last = self._value(f"sub nsw i64 {count}, 1")
             self._add(f"%{loop.counter} = sub nsw i64 {last}, {steps}")
         self.block(loop.body)
-        if loop.long:
-            self._look(steps)
+        if not loop.independent and work_of([loop]) >= 2 * BETWEEN_SIGNALS:
+            self._look(steps, loop.body)
         self._add(f"{steps}.next = add nuw nsw i64 {steps}, 1")
         self._add(f"{steps}.done = icmp eq i64 {steps}.next, {count}")
         self._add(f"br i1 {steps}.done, label %{end}, label %{head}{self._loop_metadata(loop)}")
@@ -408,8 +412,8 @@ LANES: Final = 8
 """Lanes of the widest vectors of float64."""
 RAISED: Final = 2
 """Status of a function during which Python has raised an exception."""
-STEPS_BETWEEN_SIGNALS: Final = 1024
-"""Steps of a long loop between two looks for signals; a power of two."""
+BETWEEN_SIGNALS: Final = 1 << 22
+"""Instructions of a loop between two looks for signals."""
 
 
 def kernel_name(op: str, dtype: DType) -> str:

@@ -87,6 +87,11 @@ def at(position: int) -> Affine:
     return Affine((), position)
 
 
+def affine(atom: Atom) -> Affine:
+    """Return the index that an int64 scalar is."""
+    return at(atom.value) if type(atom) is Const else Affine(((atom.name, 1),))
+
+
 @final
 @dataclass(eq=False, slots=True)
 class Buffer:
@@ -171,8 +176,8 @@ class For:
         count: number of steps; an int64 scalar or constant.
         reverse: True to count downwards.
         body: statements of a step.
-        independent: True if steps may run in any order, but for sums (`Let` "add_any_order").
-        long: True if a signal (Ctrl-C) is looked for between its steps.
+        independent: True if steps are elements of an array: no signal (Ctrl-C) is looked for between
+            them.
     """
 
     counter: str
@@ -180,7 +185,6 @@ class For:
     reverse: bool
     body: list[Statement]
     independent: bool = False
-    long: bool = False
 
 
 @dataclass(slots=True)
@@ -349,14 +353,13 @@ class Builder:
         *,
         reverse: bool = False,
         independent: bool = False,
-        long: bool = False,
     ) -> Generator[Scalar]:
         """Write a loop; the ``with`` block is its body, and gets the counter."""
         counter = self.new_name("i")
         steps = Const(count, INT64) if isinstance(count, int) else count
         with self.block() as body:
             yield Scalar(counter, INT64)
-        self.body.append(For(counter, steps, reverse, body, independent, long))
+        self.body.append(For(counter, steps, reverse, body, independent))
 
     @contextmanager
     def loops(self, shape: Sequence[int], *, independent: bool = True) -> Generator[list[Affine]]:

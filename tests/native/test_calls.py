@@ -62,6 +62,46 @@ def test_scalars_of_all_kinds() -> None:
         assert isinstance(is_larger, np.bool_)
 
 
+def test_usual_arguments_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    from functrace.native.engine import NativeFunction
+
+    functions = [
+        (ft.jit(lambda x: x * x + 1.0, backend="native"), [2.0, np.float64(2.0), np.array(2.0)]),
+        (ft.jit(lambda x: x * x + 1, backend="native"), [np.int64(2), np.array(2)]),
+        (ft.jit(lambda x: x * x, backend="native"), [np.arange(3, dtype=np.float32)]),
+    ]
+    for f, xs in functions:
+        f(xs[0])
+    calls: list[Any] = []
+    monkeypatch.setattr(NativeFunction, "_fallback", lambda self, *given: calls.append(given))
+    for f, xs in functions:
+        for x in xs:
+            np.testing.assert_array_equal(f(x), np.multiply(x, x) + (f is not functions[2][0]))
+    assert not calls
+
+
+def test_other_threads_run_while_machine_code_does() -> None:
+    f = ft.jit(lambda x: ft.while_loop(lambda y: y < 0.5, lambda y: y + 1e-9, x), backend="native")
+    f(1.0)
+    done = threading.Event()
+    count = 0
+
+    def work() -> None:
+        nonlocal count
+        while not done.is_set():
+            count += 1
+            done.wait(0.001)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        f(0.0)
+    finally:
+        done.set()
+        thread.join()
+    assert count > 10
+
+
 def test_an_array_of_another_byte_order_or_subclass() -> None:
     f = ft.jit(lambda x: x * 2.0 + 1.0, backend="native")
     x = np.arange(3.0)
