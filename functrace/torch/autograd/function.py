@@ -34,7 +34,6 @@ from functrace.torch.autograd.delayed import DelayedError
 from functrace.torch.autograd.function_rules import BackwardCFunction as NodeWithRules
 from functrace.torch.autograd.function_rules import FunctionCtx, FunctionMeta, _SingleLevelFunction
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.dispatch.overrides import has_overrides
 from functrace.torch.tensors.tensor import Tensor
 from functrace.torch.tensors.views import made_by, rebase_history, refuse_function_view
 from functrace.tree import flatten, unflatten
@@ -59,7 +58,12 @@ class WritingFunctionBase(FunctionBase):
         """Return a view of a whole tensor; a subclass with its own ``__torch_function__`` makes
         it.
         """
-        return value.view_as(value) if has_overrides(type(value)) else whole_view(value)
+        for kind in type(value).__mro__:
+            if kind is Tensor:
+                break
+            if "__torch_function__" in vars(kind):
+                return value.view_as(value)
+        return whole_view(value)
 
     @classmethod
     def _rewrite_history(
