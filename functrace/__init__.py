@@ -36,8 +36,8 @@ __all__ = [
     "checkpoint_name", "clear_caches",
     "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root",
     "custom_vjp",
-    "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "fori_loop",
-    "grad", "hessian", "hvp",
+    "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "export",
+    "fori_loop", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
     "numpy", "policies",
     "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace",
@@ -57,6 +57,7 @@ _FILES = {
     "api.differentiation.linear": "linear_transpose",
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
     "api.staging.disabling": "disable_jit",
+    "api.staging.exporting": "export",
     **dict.fromkeys(
         (
             "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy",
@@ -104,6 +105,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
     from functrace.api.staging.disabling import disable_jit as disable_jit
+    from functrace.api.staging.exporting import export as export
 else:
     __getattr__, __dir__ = _lazy_attributes(
         "functrace", (*__all__, "__version__", "errors"), _homes_of(_FILES)

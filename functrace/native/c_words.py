@@ -1,0 +1,69 @@
+"""Names, types and numbers as they are written in C.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from functrace.native.loop_ir import DType
+
+_TYPES: Final = {"f8": "double", "f4": "float", "b1": "bool"}
+
+_WORDS: Final = """
+    auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef
+    union unsigned void volatile while _Bool _Complex _Imaginary bool true false main NULL
+    errno stdin stdout stderr sin cos tan sqrt fabs floor ceil trunc rint copysign fma fmod
+    isnan sinf cosf tanf sqrtf fabsf floorf ceilf truncf rintf copysignf fmaf fmodf memcpy
+    printf work y0 y1 yn j0 j1 jn and and_eq asm bitand bitor catch class compl delete
+    explicit export friend mutable namespace new not not_eq operator or or_eq private
+    protected public template this throw try typename using virtual xor xor_eq typeof alignas
+    alignof nullptr constexpr INFINITY NAN M_PI I
+"""
+RESERVED: Final = frozenset(_WORDS.split())
+"""Words of C, C++ and their libraries that are no names of variables."""
+
+
+def type_name(dtype: DType) -> str:
+    """Return the type of a scalar, and of an element in memory."""
+    bits = 8 * dtype.itemsize
+    return _TYPES.get(dtype.str[1:]) or f"{'u' if dtype.kind == 'u' else ''}int{bits}_t"
+
+
+def short_name(dtype: DType) -> str:
+    """Return a short name of a dtype: ``f64``."""
+    return f"{dtype.kind}{8 * dtype.itemsize}"
+
+
+def number_text(value: complex, dtype: DType) -> str:
+    """Return the text of a number: exactly the number of the dtype."""
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    number = dtype.type(value)
+    if dtype.kind != "f":
+        return _integer_text(int(number), dtype)
+    if not np.isfinite(number):
+        return "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+    text = repr(number.item()) if dtype.itemsize == 8 else str(number)
+    text = text if any(c in text for c in ".e") else f"{text}.0"
+    return text if dtype.itemsize == 8 else f"{text}f"
+
+
+def _integer_text(number: int, dtype: DType) -> str:
+    suffix = "u" if dtype.kind == "u" else ""
+    if dtype.itemsize == 8:
+        suffix += "LL" if suffix or not -(2**31) < number < 2**31 else ""
+    if dtype.kind == "i" and number == -(2 ** (8 * dtype.itemsize - 1)):
+        return f"INT{8 * dtype.itemsize}_MIN"
+    size = abs(number)
+    is_pattern = size >= 1 << 20 and (size % (1 << 16) == 0 or size & (size + 1) == 0)
+    return f"{'-' if number < 0 else ''}{hex(size) if is_pattern else size}{suffix.upper()}"
+
+
+def kernel_name(op: str, dtype: DType) -> str:
+    """Return the name of the function of a kernel."""
+    return f"ft_{op}" + ("f" if dtype.itemsize == 4 else "")
