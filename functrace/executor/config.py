@@ -1,4 +1,4 @@
-"""``functrace.config``: block size, number of threads, and freed memory.
+"""``functrace.config``: block size, number of threads, freed memory, machine code.
 
 Layer: 7.
 """
@@ -26,13 +26,15 @@ class Config:
         block: elements of a block (65,536 by default); arrays of at least four blocks are tiled.
         keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only;
             False by default).
+        native: True to let ``jit`` compile programs on small arrays to machine code once they run
+            often (``backend="auto"``; False by default).
 
     Returns:
         a context manager, which restores the settings at the end of the block.
 
     Raises:
-        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a
-            bool.
+        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
+            ``native`` is not a bool.
 
     Example:
         >>> import functrace as ft
@@ -82,14 +84,22 @@ class Config:
 
     @keep_freed_memory.setter
     def keep_freed_memory(self, is_kept: bool) -> None:
-        if is_kept is not True and is_kept is not False:
-            raise ArgumentError(
-                f"config.keep_freed_memory must be True or False, not {is_kept!r}",
-                fix="functrace.config.keep_freed_memory = True",
-            )
-        FREED.is_kept = is_kept
+        FREED.is_kept = _flag("keep_freed_memory", is_kept)
         if not is_kept and FREED.kept:
             FREED.give_back()
+
+    @property
+    def native(self) -> bool:
+        """True if ``jit`` compiles programs on small arrays to machine code once they run often.
+
+        Functions that are jitted from then on use it, unless they name another ``backend``. It
+        needs the extra ``native`` (llvmlite).
+        """
+        return _NATIVE[0]
+
+    @native.setter
+    def native(self, is_used: bool) -> None:
+        _NATIVE[0] = _flag("native", is_used)
 
     @contextmanager
     def __call__(
@@ -98,14 +108,15 @@ class Config:
         threads: int | None = None,
         block: int | None = None,
         keep_freed_memory: bool | None = None,
+        native: bool | None = None,
     ) -> Generator[None]:
         """Set for a ``with`` block; other threads of the process see the settings too.
 
         Raises:
-            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
-                not a bool.
+            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
+                ``native`` is not a bool.
         """
-        before = self.threads, self.block, self.keep_freed_memory
+        before = self.threads, self.block, self.keep_freed_memory, self.native
         try:
             if keep_freed_memory is not None:
                 self.keep_freed_memory = keep_freed_memory
@@ -113,9 +124,11 @@ class Config:
                 self.threads = threads
             if block is not None:
                 self.block = block
+            if native is not None:
+                self.native = native
             yield
         finally:
-            self.threads, self.block, self.keep_freed_memory = before
+            self.threads, self.block, self.keep_freed_memory, self.native = before
 
     if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
@@ -123,10 +136,25 @@ class Config:
             """Raise an error that lists the settings."""
             from functrace.names import unknown_name
 
-            raise unknown_name("functrace.config", name, ("block", "keep_freed_memory", "threads"))
+            raise unknown_name(
+                "functrace.config", name, ("block", "keep_freed_memory", "native", "threads")
+            )
 
     def __repr__(self) -> str:
         return f"Config(threads={self.threads}, block={self.block})"
+
+
+_NATIVE = [False]
+"""True if ``jit`` compiles hot programs to machine code."""
+
+
+def _flag(name: str, value: bool) -> bool:
+    if value is not True and value is not False:
+        raise ArgumentError(
+            f"config.{name} must be True or False, not {value!r}",
+            fix=f"functrace.config.{name} = True",
+        )
+    return value
 
 
 def _positive(name: str, value: int) -> int:

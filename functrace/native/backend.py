@@ -19,9 +19,16 @@ from functrace.ir.program import Program
 
 @final
 class NativeBackend:
-    """The native backend; see the module's docstring."""
+    """The native backend; see the module's docstring.
+
+    Args:
+        splits: False to raise `NoNativeForm` for a program of which a part has no native form.
+    """
 
     policy = Policy()
+
+    def __init__(self, splits: bool = True) -> None:
+        self.splits = splits
 
     def compile(self, plan: Plan) -> Compiled:
         """Compile a plan."""
@@ -30,6 +37,8 @@ class NativeBackend:
         try:
             return self.whole(plan)
         except NoNativeForm:
+            if not self.splits:
+                raise
             return self.in_segments(plan.program)
 
     def whole(self, plan: Plan) -> Compiled:
@@ -62,3 +71,5 @@ def _by_numpy(program: Program) -> Compiled:
 
 NATIVE = NativeBackend()
 """The native backend."""
+WHOLE = NativeBackend(splits=False)
+"""The native backend for programs that it compiles as a whole."""

@@ -203,3 +203,64 @@ def _programs(f: Any) -> Any:
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(ft.errors.ArgumentError, match="backend"):
         ft.jit(lambda x: x, backend="cuda")  # type: ignore[call-overload]
+
+
+# -- backend="auto" --------------------------------------------------------------------------------
+
+
+def test_a_hot_program_is_compiled_in_the_background() -> None:
+    from functrace.api.staging.background import COMPILER, OFTEN
+
+    f = ft.jit(ft.grad(rosenbrock), backend="auto")
+    x = np.linspace(0.0, 1.0, 6)
+    expected = ft.grad(rosenbrock)(x)
+    for _ in range(OFTEN - 1):
+        np.testing.assert_array_equal(f(x), expected)
+    assert not _programs(f)
+    f(x)
+    COMPILER.wait()
+    (program,) = [p for p in _programs(f) if p.program.name == "rosenbrock"][-1:]
+    assert "builtin" in type(program.run).__name__
+    np.testing.assert_allclose(f(x), expected, rtol=1e-14)
+
+
+def test_a_program_without_native_form_stays_with_numpy() -> None:
+    from functrace.api.staging.background import COMPILER, OFTEN
+
+    f = ft.jit(lambda x: np.linalg.svd(x)[1], backend="auto")
+    x = np.random.default_rng(0).normal(size=(9, 9))
+    for _ in range(2 * OFTEN):
+        found = f(x)
+    COMPILER.wait()
+    np.testing.assert_array_equal(f(x), found)
+
+
+def test_the_setting_makes_it_the_default() -> None:
+    from functrace.api.staging.background import COMPILER, OFTEN
+
+    with ft.config(native=True):
+        f = ft.jit(lambda x: x * 5.0 + 1.0)
+    assert not ft.config.native
+    x = np.arange(3.0)
+    for _ in range(OFTEN):
+        f(x)
+    COMPILER.wait()
+    assert any("builtin" in type(p.run).__name__ for p in _programs(f))
+    np.testing.assert_array_equal(f(x), x * 5.0 + 1.0)
+    with pytest.raises(ft.errors.ArgumentError, match="native"):
+        ft.config.native = 1  # type: ignore[assignment]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_it_works_after_a_fork() -> None:
+    f = ft.jit(lambda x: np.sin(x) + 1.0, backend="native")
+    x = np.arange(3.0)
+    expected = f(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # (of forks beside threads)
+        child = os.fork()
+    if child == 0:
+        is_right = np.array_equal(f(x), expected)
+        g = ft.jit(lambda x: np.cos(x) + 2.0, backend="native")
+        os._exit(0 if is_right and np.allclose(g(x), np.cos(x) + 2.0) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

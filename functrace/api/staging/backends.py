@@ -5,32 +5,43 @@ Layer: 8.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from functrace.errors import ArgumentError
+from functrace.executor.config import CONFIG
 
 if TYPE_CHECKING:
     from functrace.executor.backend import Backend
 
-BackendName: TypeAlias = Literal["numpy", "native"]
+BackendName: TypeAlias = Literal["numpy", "native", "auto"]
 """Name of a backend."""
 
 
-def backend_named(name: str | None) -> Backend | None:
-    """Return a backend; ``None`` for the default one, NumPy source.
+AUTO: Final[Literal["auto"]] = "auto"
+"""NumPy source first; machine code for programs that run often."""
+
+
+def backend_named(name: str | None) -> Backend | Literal["auto"] | None:
+    """Return a backend; ``None`` for NumPy source.
+
+    Args:
+        name: its name; ``None`` for the default, see `functrace.config`.
 
     Raises:
         ArgumentError: if there is no backend of that name.
         UnsupportedFunctionError: if the backend needs a package that is not installed.
     """
-    if name is None or name == "numpy":
+    if name is None:
+        name = AUTO if CONFIG.native else "numpy"
+    if name == "numpy":
         return None
-    if name != "native":
+    if name not in ("native", AUTO):
         raise ArgumentError(
-            f"jit: there is no backend {name!r}", fix='backend="numpy", or backend="native"'
+            f"jit: there is no backend {name!r}",
+            fix='backend="numpy", backend="native" or backend="auto"',
         )
     from functrace.native.backend import NATIVE
     from functrace.native.llvm import machine
 
     machine()
-    return NATIVE
+    return AUTO if name == AUTO else NATIVE

@@ -207,9 +207,11 @@ def jit(
             is dropped first.
         passes: functions from a program to an equal one, which are applied before this function is
             compiled.
-        backend: "numpy" (the default) for generated NumPy code; "native" for machine code, which
+        backend: "numpy" for generated NumPy code; "native" for machine code, which
             LLVM makes in 20 to 500 ms (the extra ``native``). Operations without a native form run
-            in NumPy. Machine code returns NumPy's results up to rounding.
+            in NumPy. Machine code returns NumPy's results up to rounding. "auto": NumPy code first,
+            machine code once a program on small arrays has been called 32 times; it is compiled in
+            another thread. By default "numpy", or "auto" if `functrace.config` says so.
 
     Returns:
         a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy

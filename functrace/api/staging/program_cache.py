@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, final
 
 import numpy as np
 
@@ -141,7 +141,7 @@ class StagedProgram(Specialization):
         out_tree: PyTreeSpec,
         passes: Sequence[Pass] = (),
         piece: PathSegment | None = None,
-        backend: Backend | None = None,
+        backend: Backend | Literal["auto"] | None = None,
     ) -> None:
         self.backend = backend
         super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
@@ -153,12 +153,21 @@ class StagedProgram(Specialization):
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """Generated code, a function of arrays; compiled at the first access."""
+        if self.backend == "auto":
+            from functrace.api.staging.background import counted
+
+            return counted(self.program, self.passes, self._set_run)
         return compile_at_once(self.program, passes=self.passes, backend=self.backend)
+
+    def _set_run(self, run: Callable[..., Sequence[Any]]) -> None:
+        """Replace the compiled code."""
+        self.run = run
 
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
         """Generated code that takes the constants as further arguments."""
-        return compile_at_once(self.closed[0], passes=self.passes, backend=self.backend)
+        backend = None if self.backend == "auto" else self.backend
+        return compile_at_once(self.closed[0], passes=self.passes, backend=backend)
 
     def follow(self, before: StagedProgram) -> None:
         """Replace a program of which captured arrays have changed; reuse its code if only constants
@@ -283,7 +292,7 @@ class ProgramCache(Table[StagedProgram]):
         passes: Sequence[Pass],
         maxsize: int,
         max_paths: int | None,
-        backend: Backend | None = None,
+        backend: Backend | Literal["auto"] | None = None,
     ) -> None:
         if maxsize < 1 or (max_paths is not None and max_paths < 1):
             what = (

@@ -66,6 +66,11 @@ WIDEST = frozenset({"cat", "concat", "concatenate", "stack", "index_copy"})
 """Functions that compute in the widest dtype of their tensors."""
 
 
+FUNCTIONS: dict[str, Function] = {}
+"""Functions that this module calls, by name; their rows add them when they are defined."""
+_CALLED = frozenset({"linear", "stack", "cat", "dropout"})
+
+
 @final
 class _OfThread(threading.local):
     """The state of one thread; `MODES.autocast` is its lower precision while it is on."""
@@ -117,9 +122,7 @@ def _is_eligible(x: Tensor) -> bool:
 
 
 def _to(x: Tensor, dtype: np.dtype[Any]) -> Any:
-    from functrace.torch.functions.elementwise import to
-
-    return to(x, dtype)
+    return FUNCTIONS["to"](x, dtype)
 
 
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -213,18 +216,16 @@ def _by_steps(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """
     if name == "gru":
         return _gru(*args, **kwargs)
-    from functrace.torch import namespace as torch
-    from functrace.torch.functions.losses import linear
-
+    linear = FUNCTIONS["linear"]
     given = dict(zip(("input", "hx", "w_ih", "w_hh", "b_ih", "b_hh"), args, strict=False)) | kwargs
     x, state = given["input"], given["hx"]
     hidden = state[0] if name == "lstm_cell" else state
     inner = linear(x, given["w_ih"], given.get("b_ih"))
     outer = linear(hidden, given["w_hh"], given.get("b_hh"))
     if name == "rnn_tanh_cell":
-        return torch.tanh(inner + outer)
+        return (inner + outer).tanh()
     if name == "rnn_relu_cell":
-        return torch.relu(inner + outer)
+        return (inner + outer).relu()
     if name == "lstm_cell":
         enters, forgets, new, leaves = (inner + outer).chunk(4, -1)
         cell = forgets.sigmoid() * state[1] + enters.sigmoid() * new.tanh()
@@ -244,9 +245,7 @@ def _gru(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
             "functrace.torch has no GRU layers of packed sequences under autocast\n"
             "fix: call them within torch.autocast('cpu', enabled=False)"
         )
-    from functrace.torch import namespace as torch
-    from functrace.torch.functions.dropout import dropout
-
+    stack, cat, dropout = (FUNCTIONS[name] for name in ("stack", "cat", "dropout"))
     x = given["input"].transpose(0, 1) if given["batch_first"] else given["input"]
     directions = 2 if given["bidirectional"] else 1
     each = 4 if given["has_biases"] else 2
@@ -261,12 +260,12 @@ def _gru(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
             for step in reversed(steps) if direction else steps:
                 state = _by_steps("gru_cell", (step, state, *weights), {})
                 states.append(state)
-            outputs.append(torch.stack(states[::-1] if direction else states))
+            outputs.append(stack(states[::-1] if direction else states))
             lasts.append(state)
-        x = outputs[0] if directions == 1 else torch.cat(outputs, 2)
+        x = outputs[0] if directions == 1 else cat(outputs, 2)
         if given["dropout"] and given["train"] and layer < given["num_layers"] - 1:
             x = dropout(x, given["dropout"])
-    return (x.transpose(0, 1) if given["batch_first"] else x), torch.stack(lasts)
+    return (x.transpose(0, 1) if given["batch_first"] else x), stack(lasts)
 
 
 _STEPS = frozenset({"gru", "gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell"})
@@ -277,6 +276,13 @@ def casting(name: str, function: Function) -> Function:
     """Return a function of the lists as one that casts its tensors under autocast; any other
     function as it is.
     """
+    made = _casting(name, function)
+    if name in _CALLED:
+        FUNCTIONS.setdefault(name, made)
+    return made
+
+
+def _casting(name: str, function: Function) -> Function:
     if not (
         name in LOWER or name in SINGLE or name in WIDEST or name in _STEPS or name in _CHOOSING
     ):

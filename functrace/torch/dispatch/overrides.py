@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol, final
@@ -37,6 +38,8 @@ class _OfThread(threading.local):
 STATE = _OfThread()
 _PLAIN: set[type[Any]] = {Tensor, Mirrored, int, float, bool, str, complex, type(None)}
 """Types without overrides, for a fast check."""
+_OTHERS: weakref.WeakSet[type[Any]] = weakref.WeakSet()
+"""Further types without overrides that have been found."""
 ENTRIES: dict[str, Any] = {}
 """Rows of each namespace; surface.py fills it."""
 _OWN = (
@@ -110,11 +113,11 @@ def disabled(
 
 def has_overrides(kind: type[Any]) -> bool:
     """Return True if instances of a class handle calls themselves."""
-    if kind in _PLAIN:
+    if kind in _PLAIN or kind in _OTHERS:
         return False
     found = getattr(kind, "__torch_function__", None)
     if found is None or found is disabled or kind.__dict__.get("_is_plain", False):
-        _PLAIN.add(kind)
+        _OTHERS.add(kind)
         return False
     return True
 

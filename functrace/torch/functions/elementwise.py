@@ -24,6 +24,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dispatch import autocasting
 from functrace.torch.dispatch.applying import OF_OUTPUT, Op, apply, recorded_gradient
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import (
@@ -1064,6 +1065,9 @@ def to(input: Operand, dtype: DtypeLike) -> Value:
     """Return the tensor in another dtype; itself, if it has that dtype."""
     wanted = numpy_dtype(dtype)
     return input if dtype_of(input) == wanted else apply(TO, (input,), (wanted,))
+
+
+autocasting.FUNCTIONS["to"] = to
 
 
 # -- predicates ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a backward pass restores, keeps and shows: facts that PyTorch's own tests rely on (recorded
+"""State that a backward pass restores, keeps and shows, as PyTorch's own tests require (recorded
 from PyTorch 2.13.0).
 
 Layer: 9.

@@ -1,0 +1,99 @@
+"""``backend="auto"``: a program that runs often is compiled to machine code in the background.
+
+The first calls run NumPy's form. When a program has been called often enough, a thread compiles it;
+LLVM works without Python's lock. The finished function takes the place of NumPy's form as a whole,
+so a call never waits. Programs whose operations are on large arrays stay with NumPy, which uses all
+cores for them, and so do programs of which a part has no native form.
+
+Layer: 8.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
+
+from functrace.executor.runner import LARGE, compile_at_once, mean_work
+from functrace.locks import after_fork
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from functrace.ir.program import Program
+    from functrace.passes import Pass
+
+OFTEN: Final = 32
+"""Calls after which a program is compiled."""
+
+Compiled = Callable[..., Sequence[Any]]
+
+
+@final
+class Compiler:
+    """The thread that compiles, started at first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._jobs: set[Future[None]] = set()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run a job in the thread."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, "functrace-native")
+            future = self._pool.submit(job)
+            self._jobs.add(future)
+        future.add_done_callback(self._jobs.discard)
+
+    def wait(self) -> None:
+        """Wait until no job is left; raises the error of a job that failed."""
+        for future in list(self._jobs):
+            future.result()
+
+    def forget(self) -> None:
+        """Start anew: after a fork, the thread does not exist in the child process."""
+        self.__init__()
+
+
+COMPILER = Compiler()
+"""The thread of this process."""
+after_fork(COMPILER.forget)
+
+
+def counted(
+    program: Program, passes: Sequence[Pass], ready: Callable[[Compiled], None]
+) -> Compiled:
+    """Return NumPy's form of a program, which has it compiled to machine code once it is hot.
+
+    Args:
+        program: the program.
+        passes: the user's passes.
+        ready: called in another thread with the function of machine code.
+    """
+    plain = compile_at_once(program, passes=passes)
+    if mean_work(program) >= LARGE:
+        return plain
+    left = OFTEN
+
+    def compile_native() -> None:
+        from functrace.native.backend import WHOLE
+        from functrace.native.lowering import NoNativeForm
+
+        try:
+            run = compile_at_once(program, passes=passes, backend=WHOLE)
+        except NoNativeForm:
+            return
+        ready(run)
+
+    def counting(*arguments: object) -> Sequence[Any]:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            COMPILER.submit(compile_native)
+        return plain(*arguments)
+
+    return counting
