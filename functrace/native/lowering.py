@@ -35,6 +35,7 @@ from functrace.native.loop_ir import (
 from functrace.native.values import (
     AtomArray,
     Deferred,
+    Packed,
     Reduction,
     Scalars,
     Shape,
@@ -274,8 +275,6 @@ class Lowering:
     def _is_stored(self, value: Deferred, k: int, readers: Sequence[int]) -> bool:
         """Return True if a deferred result is stored, since not all of its readers can compute it."""
         program = self.plan.program
-        from functrace.native.rows import FUSED
-
         for reader in readers:
             if reader < 0:
                 return True
@@ -333,6 +332,8 @@ class Lowering:
 
     def computed(self, value: Value) -> Stored | Scalars | Uniform:
         """Return a value that is in memory or in scalars; computes what is deferred."""
+        if isinstance(value, Packed):
+            raise NoNativeForm("packed residuals")
         if isinstance(value, Deferred | Reduction):
             if value.result is None:
                 if isinstance(value, Deferred):
@@ -356,7 +357,7 @@ class Lowering:
         """Return an element of a value that is computed, or of memory."""
         if isinstance(value, Deferred | Reduction):
             assert value.result is not None
-            value = value.result
+        value = self.computed(value)
         if isinstance(value, Uniform):
             return value.atom
         if isinstance(value, Stored):
@@ -537,8 +538,10 @@ class Lowering:
 OUT_OF_RANGE: Final = 3
 """Status of a function that has found a number that a dtype cannot hold."""
 
+FUSED: set[Primitive] = set()
+"""Primitives that read their operands element by element, so that these can be deferred."""
 FUSED_REDUCTIONS: set[Primitive] = set()
-"""Primitives whose operand is read in the loop nest of the operand's shape."""
+"""Primitives of these whose operand is read in the loop nest of the operand's shape."""
 
 
 def _number(number: object, dtype: DType) -> Const:

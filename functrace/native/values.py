@@ -182,7 +182,31 @@ class Reduction:
         return self.operand.shape
 
 
-Value: TypeAlias = Stored | Scalars | Uniform | Deferred | Reduction
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """The stacks of a loop whose number of steps depends on values (`Loop.gives`).
+
+    Args:
+        steps: number of steps.
+        stacks: memory of the stacks, of which so many rows are written.
+    """
+
+    steps: Atom
+    stacks: list[Stored]
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the placeholder that stands for the stacks in a program."""
+        return (0,)
+
+    @property
+    def dtype(self) -> DType:
+        """Dtype of that placeholder."""
+        return np.dtype(bool)
+
+
+Value: TypeAlias = Stored | Scalars | Uniform | Deferred | Reduction | Packed
 
 
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:

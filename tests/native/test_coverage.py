@@ -11,16 +11,16 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 from functrace.native.rows import ROWS
 
 NAMES = """
-absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin bitwise_and
+absolute add along arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin bitwise_and
 bitwise_or bitwise_xor broadcast_to cbrt ceil clip clip_above clip_below cofactor concatenate cond
 convert copysign cos cosh cumprod cumsum deg2rad det diagonal div dot einsum embed embed_diagonal
 equal exp exp2 expm1 fabs floor fmax fmin gather greater greater_equal heaviside hypot index inv
 invert isfinite isinf isnan less less_equal log log10 log1p log2 log_softmax logaddexp logaddexp2
-logical_and logical_not logical_or logical_xor matmul matmul_in_parts maximum minimum mul neg
+logical_and logical_not logical_or logical_xor matmul matmul_in_parts maximum minimum mul name neg
 not_equal positive power rad2deg reciprocal reduce_all reduce_any reduce_max reduce_min
-reduce_prod reduce_sum relu reshape rint roll scan scatter_add sigmoid sign signbit sin sinh
-softmax solve sqrt sqrt_of_square square stack stop_gradient sub tan tanh transpose trunc where
-while_loop
+reduce_prod reduce_sum relu require required reshape returned reverse_only rint roll scan
+scatter_add shared sigmoid sign signbit sin sinh softmax solve sqrt sqrt_of_square square stack
+stop_gradient sub tan tanh transpose trunc undifferentiated walk where while_loop
 """
 NATIVE = frozenset(NAMES.split())
 """Names of the primitives that have a native form."""
@@ -49,12 +49,11 @@ HOST = {
         convolve_grids correlate correlate_filters correlate_input cummax cummin float_power
         floor_divide fmod frexp gamma_integral gcd i0 im2col imag inv_or_nan is_last_write lcm
         ldexp left_shift lerp lexsort linear_recurrence logsumexp map_axis matching max_windows
-        modf multiply_triangular name nextafter norm permutation_of_pivots plain_absolute
-        plain_arccosh plain_hypot plain_logaddexp plain_power polygamma put_flat qr qr_complete
-        qr_raw real remainder require required returned reverse_only right_shift round rsqrt same
-        scaled_bessel scatter_each scatter_set searchsorted sgn shared signed_remainder sinc
-        sinc_derivative slogdet solve_congruence solve_triangular sort spacing sum_segments
-        take_along_axis take_flat trunc_divide undifferentiated variance vector_norm
+        modf multiply_triangular nextafter norm permutation_of_pivots plain_absolute plain_arccosh
+        plain_hypot plain_logaddexp plain_power polygamma put_flat qr qr_complete qr_raw real
+        remainder right_shift round rsqrt same scaled_bessel scatter_each scatter_set searchsorted
+        sgn signed_remainder sinc sinc_derivative slogdet solve_congruence solve_triangular sort
+        spacing sum_segments take_along_axis take_flat trunc_divide variance vector_norm
     """,
 }
 """By reason, names of the primitives that NumPy runs."""

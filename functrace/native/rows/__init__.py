@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from functrace.ir.primitive import Primitive
-from functrace.native.lowering import Row
-from functrace.native.rows import contraction, control, elementwise, layout, reductions
+from functrace.native.lowering import FUSED, Row
+from functrace.native.rows import contraction, control, elementwise, identities, layout, reductions
 
-FUSED: frozenset[Primitive] = frozenset((*elementwise.ROWS, *reductions.FUSED))
-"""Primitives that read their operands element by element, so that they can be deferred."""
-
+FUSED.update((*elementwise.ROWS, *reductions.FUSED))
 ROWS: Mapping[Primitive, Row] = {
     **elementwise.ROWS,
     **layout.ROWS,
+    **identities.ROWS,
     **reductions.ROWS,
     **contraction.ROWS,
     **control.ROWS,

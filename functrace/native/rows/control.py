@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from functrace.control.cond import cond_p
+from functrace.control.loop_sharing import along_p, walk_p
 from functrace.control.scan import scan_p
 from functrace.control.while_loop import while_p
 from functrace.executor.plan.planner import Plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
-from functrace.ir.structures import Branch, Loop
-from functrace.native.loop_ir import INT64, Affine, Const, If, Scalar, While
+from functrace.ir.structures import Branch, Loop, Stack
+from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, If, Scalar, While, affine
 from functrace.native.lowering import DTYPES, TINY, Lowering, NoNativeForm, Operation, Row
-from functrace.native.values import Stored, Value, scalars
+from functrace.native.values import Packed, Scalars, Stored, Value, project, scalars
 
 BOOL = np.dtype(bool)
 Carry: TypeAlias = "list[Scalar] | Stored"
 """A carried value: mutable scalars, or memory."""
-
-LONG = 4096
-"""Steps from which a loop looks for signals."""
 
 
 def _carry(low: Lowering, value: Value, aval: ShapeDtype) -> Carry:
@@ -86,47 +84,160 @@ def _avals(plan: Plan, ids: Sequence[int]) -> list[ShapeDtype]:
 
 def _loop(low: Lowering, op: Operation) -> Sequence[Value]:
     loop = op.step.structure
-    if not isinstance(loop, Loop) or len(loop.carries) != 1 or loop.hidden or loop.gives:
-        raise NoNativeForm(f"{op.primitive.name} of several phases")
-    if loop.takes is not None:
-        raise NoNativeForm("a loop over packed residuals")
-    operands = [low.computed(x) for x in op.operands]
-    return _counted(low, op, loop, operands) if loop.length is not None else _while(low, op, loop, operands)  # fmt: skip
-
-
-def _counted(low: Lowering, op: Operation, loop: Loop, operands: list[Any]) -> Sequence[Value]:
-    (plan,) = op.step.bodies
-    program, length, count = plan.program, loop.length, loop.carries[0]
-    assert length is not None
-    if length == 0:
+    if not isinstance(loop, Loop) or loop.length == 0:
         raise NoNativeForm("a loop of no steps")
-    fixed, first = operands[: loop.constants], operands[loop.constants :][:count]
-    arrays = [low.stored(x) for x in operands[loop.constants + count :]]
-    avals = _avals(plan, program.input_ids[loop.constants :][:count])
-    carries = [_carry(low, x, aval) for x, aval in zip(first, avals, strict=True)]
-    stacks: list[Stored] = []
-    for place, i in enumerate(program.output_ids[count:], count):
-        aval = program.avals[i]
-        if aval.dtype not in DTYPES:
-            raise NoNativeForm(f"a result of {aval.dtype}")
-        stacks.append(low.target(op, place))
+    if loop.gives and low.skipped is not None:
+        raise NoNativeForm("a loop whose stacks leave a segment")
+    packed = op.operands[0] if loop.takes is not None else None
+    if loop.takes is not None and not isinstance(packed, Packed):
+        raise NoNativeForm("a loop over packed residuals")
+    operands = [low.computed(x) for x in op.operands[loop.takes is not None :]]
+    plans = op.step.bodies[loop.has_condition :]
+    kept = loop.stacks([plan.program for plan in op.step.bodies])
+    fixed, place = operands[: loop.constants], loop.constants
     for x in fixed:
         low.to_memory(x)
-    with low.builder.loop(length, reverse=loop.reverse[0], long=length >= LONG) as counter:
-        step = Affine(((counter.name, 1),))
-        body = _body(low, plan)
-        given = [_read(body, carry, aval) for carry, aval in zip(carries, avals, strict=True)]
-        slices = [_slice(body, x, step) for x in arrays]
-        targets = [stack.item(step) for stack in stacks]
+    memory = _memory(low, op, loop, kept, packed)
+    count: int | Atom = packed.steps if isinstance(packed, Packed) else loop.length or 0
+    ends: list[Value] = []
+    arrays = [low.stored(x) for x in operands[place + sum(loop.carries) :]]
+    for phase, (plan, number) in enumerate(zip(plans, loop.carries, strict=True)):
+        avals = _avals(plan, plan.program.input_ids[loop.constants :][:number])
+        first, place = operands[place : place + number], place + number
+        carries = [_carry(low, x, aval) for x, aval in zip(first, avals, strict=True)]
+        run = _Phase(low, loop, phase, plan, fixed, carries, avals, arrays, kept, memory)
+        if loop.has_condition and not phase:
+            count = run.until(op.step.bodies[0])
+        else:
+            run.counted(count)
+        if phase >= loop.hidden:
+            ends += _ends(low, carries, avals)
+    if loop.gives:
+        assert not isinstance(count, int)
+        own = [m for m, stack in zip(memory, kept, strict=True) if stack.phase == 0]
+        return [*ends, Packed(count, own)]
+    return [*ends, *[m for m, x in zip(memory, kept, strict=True) if x.result is not None]]
+
+
+STACKS: Final = 1 << 22
+"""Bytes of the stacks of a loop whose number of steps depends on values; NumPy runs longer ones."""
+
+
+def _memory(
+    low: Lowering, op: Operation, loop: Loop, kept: Sequence[Stack], packed: Value | None
+) -> list[Stored]:
+    """Return the memory of the stacks of a loop."""
+    found: list[Stored] = []
+    own = [stack.aval for stack in kept if stack.phase is not None]
+    row = sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in own)
+    steps = STACKS // max(row, 1)
+    if loop.most is not None:
+        steps = min(steps, loop.most)
+    if own and loop.length is None and steps < 1:
+        raise NoNativeForm("large stacks of a loop whose number of steps depends on values")
+    for stack in kept:
+        if stack.aval.dtype not in DTYPES:
+            raise NoNativeForm(f"a result of {stack.aval.dtype}")
+        if stack.phase is None:
+            assert isinstance(packed, Packed)
+            found.append(packed.stacks[stack.output])
+        elif loop.length is not None and stack.result is not None:
+            found.append(low.target(op, stack.result))
+        elif isinstance(packed, Packed):  # (as many steps as its stacks have)
+            if not packed.stacks:
+                raise NoNativeForm("a loop over packed residuals, of which there are none")
+            length = packed.stacks[0].shape[0]
+            found.append(low.array((length, *stack.aval.shape), stack.aval.dtype))
+        else:
+            found.append(low.array((steps, *stack.aval.shape), stack.aval.dtype))
+    return found
+
+
+@final
+class _Phase(NamedTuple):
+    """One phase of a loop.
+
+    Args:
+        low: lowering of the program that has the loop.
+        loop: the loop.
+        number: of the phase.
+        plan: of the body.
+        fixed: values of the constants.
+        carries, avals: carried values.
+        arrays: what the first phase scans.
+        kept, memory: stacks of the loop.
+    """
+
+    low: Lowering
+    loop: Loop
+    number: int
+    plan: Plan
+    fixed: Sequence[Value]
+    carries: Sequence[Carry]
+    avals: Sequence[ShapeDtype]
+    arrays: Sequence[Stored]
+    kept: Sequence[Stack]
+    memory: Sequence[Stored]
+
+    def counted(self, count: int | Atom) -> None:
+        """Write a loop of so many steps."""
+        reverse = self.loop.reverse[self.number]
+        with self.low.builder.loop(count, reverse=reverse) as counter:
+            self._step(Affine(((counter.name, 1),)), 0)
+
+    def until(self, condition_plan: Plan) -> Atom:
+        """Write a loop with a condition; returns the number of its steps."""
+        low, builder = self.low, self.low.builder
+        (begins,) = _body(low, condition_plan).run([*self.fixed, *self._current()], [None])
+        goes_on = builder.declare(low.elements(begins).ravel()[0])
+        own = [m for m, x in zip(self.memory, self.kept, strict=True) if x.phase is not None]
+        limits = [m.shape[0] for m in own]
+        if self.loop.most is not None:
+            limits.append(self.loop.most)
+        is_counted = bool(limits) or len(self.loop.carries) > 1 or self.loop.gives
+        steps = builder.declare(Const(0, INT64)) if is_counted else None
+        with builder.block() as condition:
+            value = builder.get(goes_on)
+        with builder.block() as inside:
+            step = ZERO
+            done: Atom = Const(0, INT64)
+            if steps is not None:
+                done = builder.get(steps)
+                step = affine(done)
+            if limits:
+                limit = Const(min(limits), INT64)
+                builder.fail(builder.let("greater_equal", BOOL, done, limit), 1)
+            again = self._step(step, 1)
+            if steps is not None:
+                builder.assign(steps, builder.let("add", INT64, done, Const(1, INT64)))
+            builder.assign(goes_on, again)
+        builder.body.append(While(condition, value, inside))
+        return Const(0, INT64) if steps is None else builder.get(steps)
+
+    def _current(self) -> list[Value]:
+        return _ends(self.low, self.carries, self.avals)
+
+    def _step(self, step: Affine, skipped: int) -> Any:
+        """Write a step; returns the first output if the body has one before its carry."""
+        loop, plan = self.loop, self.plan
+        body = _body(self.low, plan)
         places = [
             carry
-            if isinstance(carry, Stored) and _is_updated(plan, loop.constants + k, k)
+            if isinstance(carry, Stored) and _is_updated(plan, loop.constants + k, skipped + k)
             else None
-            for k, carry in enumerate(carries)
+            for k, carry in enumerate(self.carries)
         ]
-        results = body.run([*fixed, *given, *slices], [*places, *targets])
-        _write(body, carries, results[:count])
-    return [*_ends(low, carries, avals), *stacks]
+        slices = [x.item(step) for x in self.arrays] if not self.number else []
+        pairs = list(zip(self.memory, self.kept, strict=True))
+        read = [m.item(step) for m, x in pairs if self.number in dict(x.readers)]
+        targets = [m.item(step) for m, x in pairs if x.phase == self.number]
+        results = body.run(
+            [*self.fixed, *self._current(), *slices, *read],
+            [*[None] * skipped, *places, *targets],
+        )
+        again = body.elements(results[0]).ravel()[0] if skipped else None
+        _write(body, self.carries, results[skipped:][: len(self.carries)])
+        return again
 
 
 def _is_updated(plan: Plan, place: int, output: int) -> bool:
@@ -146,53 +257,16 @@ def _is_updated(plan: Plan, place: int, output: int) -> bool:
     )
 
 
-def _slice(low: Lowering, x: Stored, step: Affine) -> Value:
-    return x.item(step)
-
-
 def _ends(low: Lowering, carries: Sequence[Carry], avals: Sequence[ShapeDtype]) -> list[Value]:
     return [_read(low, carry, aval) for carry, aval in zip(carries, avals, strict=True)]
 
 
-def _while(low: Lowering, op: Operation, loop: Loop, operands: list[Any]) -> Sequence[Value]:
-    condition_plan, plan = op.step.bodies
-    program, count = plan.program, loop.carries[0]
-    fixed, first = operands[: loop.constants], operands[loop.constants :]
-    avals = _avals(plan, program.input_ids[loop.constants :])
-    if len(first) != count or len(program.output_ids) != 1 + count:
-        raise NoNativeForm("a while loop with stacked results")
-    for x in fixed:
-        low.to_memory(x)
-    carries = [_carry(low, x, aval) for x, aval in zip(first, avals, strict=True)]
-    builder = low.builder
-    start = _body(low, condition_plan)
-    (begins,) = start.run(
-        [*fixed, *[_read(low, c, aval) for c, aval in zip(carries, avals, strict=True)]], [None]
-    )
-    goes_on = builder.declare(low.elements(begins).ravel()[0])
-    steps = None if loop.most is None else builder.declare(Const(0, INT64))
-    with builder.block() as condition:
-        value = builder.get(goes_on)
-    with builder.block() as inside:
-        if steps is not None:
-            done = builder.get(steps)
-            limit = Const(loop.most, INT64)
-            builder.fail(builder.let("greater_equal", BOOL, done, limit), 1)
-            builder.assign(steps, builder.let("add", INT64, done, Const(1, INT64)))
-        body = _body(low, plan)
-        given = [_read(body, carry, aval) for carry, aval in zip(carries, avals, strict=True)]
-        results = body.run([*fixed, *given], [None] * (1 + count))
-        again = body.elements(results[0]).ravel()[0]
-        _write(body, carries, results[1:])
-        builder.assign(goes_on, again)
-    builder.body.append(While(condition, value, inside))
-    return _ends(low, carries, avals)
-
-
 def _branch(low: Lowering, op: Operation) -> Sequence[Value]:
     branch = op.step.structure
-    if not isinstance(branch, Branch) or branch.by_example:
-        raise NoNativeForm("a branch per example")
+    if not isinstance(branch, Branch):
+        raise NoNativeForm("a branch")
+    if branch.by_example:
+        return _branch_by_example(low, op)
     builder = low.builder
     operands = [low.computed(x) for x in op.operands]
     for x in operands:
@@ -229,5 +303,53 @@ def _branch(low: Lowering, op: Operation) -> Sequence[Value]:
     return _ends(low, results, op.avals)
 
 
-ROWS: dict[Primitive, Row] = {scan_p: _loop, while_p: _loop, cond_p: _branch}
+def _branch_by_example(low: Lowering, op: Operation) -> Sequence[Value]:
+    """Write a branch per example: a body that an example has chosen computes all examples, and its
+    results are stored where it was chosen.
+    """
+    builder = low.builder
+    operands = [low.computed(x) for x in op.operands]
+    for x in operands:
+        low.to_memory(x)
+    which, last = operands[0], len(op.step.bodies) - 1
+    (count,) = which.shape
+    if not count:
+        raise NoNativeForm("a branch of no examples")
+    targets: list[Stored] = []
+    for place, aval in enumerate(op.avals):
+        if aval.dtype not in DTYPES:
+            raise NoNativeForm(f"a result of {aval.dtype}")
+        targets.append(low.target(op, place))
+        low.fill(targets[-1], Const(aval.dtype.type(0).item(), aval.dtype))
+
+    def takes(example: Affine, number: int) -> Atom:
+        chosen = low.cast(low.atom(which, [example]), INT64)
+        word = "less_equal" if number == 0 else "greater_equal" if number == last else "equal"
+        return builder.let(word, BOOL, chosen, Const(number, INT64))
+
+    for number, plan in enumerate(op.step.bodies):
+        any_ = builder.declare(Const(last == 0, BOOL))
+        with builder.loops((count,)) as (example,):
+            builder.assign(any_, builder.let("or", BOOL, builder.get(any_), takes(example, number)))
+        is_run = builder.get(any_)
+        with builder.block() as then:
+            body = _body(low, plan)
+            results = body.run(operands[1:], [None] * len(targets))
+            for target, result in zip(targets, results, strict=True):
+                body.to_memory(result)
+                with builder.loops(target.shape) as index:
+                    place = target.place(index)
+                    new = body.cast(body.atom(result, project(index, result.shape)), target.dtype)
+                    if last:
+                        old = builder.load(target.buffer, place)
+                        chosen = takes(index[0], number)
+                        new = builder.let("select", target.dtype, chosen, new, old)
+                    builder.store(target.buffer, place, new)
+        builder.body.append(If(is_run, then, []))
+    return [Scalars(low.elements(x), x.dtype) if math.prod(x.shape) <= TINY else x for x in targets]
+
+
+ROWS: dict[Primitive, Row] = {
+    scan_p: _loop, while_p: _loop, walk_p: _loop, along_p: _loop, cond_p: _branch,
+}  # fmt: skip
 """Lowering by primitive."""
