@@ -143,7 +143,7 @@ class StagedProgram(Specialization):
         piece: PathSegment | None = None,
         backend: Backend | Literal["auto"] | None = None,
     ) -> None:
-        self.backend = backend
+        self.backend: Backend | Literal["auto"] | None = backend
         super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
         self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
         self.is_leaf = out_tree.is_leaf()
@@ -303,7 +303,7 @@ class ProgramCache(Table[StagedProgram]):
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
         self.signatures = SignatureGuard(name)
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
-        self.backend = backend
+        self.backend: Backend | Literal["auto"] | None = backend
         self.maxsize, self.max_paths = maxsize, max_paths
         self.retraces = RetraceLog(name)
         self.misses = self.guard_misses = 0

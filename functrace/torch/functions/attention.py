@@ -216,10 +216,10 @@ def scaled_dot_product_attention(
     dtype = f.dtype_of(query)
     if not is_half(dtype):
         return _by_steps(query, key, value, attn_mask, dropout_p, is_causal, factor)
-    wide = [f.to(x, np.dtype(np.float32)) for x in (query, key, value)]
+    q, k, v = (f.to(x, np.dtype(np.float32)) for x in (query, key, value))
     if masked and f.dtype_of(attn_mask) != np.bool_:
         attn_mask = f.to(attn_mask, np.dtype(np.float32))
-    return f.to(_by_steps(*wide, attn_mask, dropout_p, is_causal, factor), dtype)
+    return f.to(_by_steps(q, k, v, attn_mask, dropout_p, is_causal, factor), dtype)
 
 
 def _like(mask: Any, query: Operand) -> Any:
