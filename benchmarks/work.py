@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -21,12 +22,42 @@ UN_JITTED = "functrace un-jitted"
 INSIDE = "functrace jit inside"
 """The same transforms around a jitted function, for un-jitted works."""
 
-SYSTEMS = ("functrace", UN_JITTED, INSIDE, REFERENCE, "jax", "torch", "torch.compile", "autograd")
+NATIVE = "functrace native"
+"""The same function jitted to machine code, for jitted works."""
+
+SYSTEMS = (
+    "functrace",
+    NATIVE,
+    UN_JITTED,
+    INSIDE,
+    REFERENCE,
+    "jax",
+    "torch",
+    "torch.compile",
+    "autograd",
+)
 PEERS = ("jax", "torch", "torch.compile", "autograd")
 
 BEST = "best peer"
 OWN_FIRST = "own first call"
 CALLS = ("first", "second", "tenth", "later")
+
+
+def native(prepare: System) -> System:
+    """Return a system whose jitted functions are machine code."""
+
+    def prepared() -> Callable[[], Any]:
+        import functrace as ft
+
+        jit = ft.jit
+        ft.jit = functools.partial(jit, backend="native")  # type: ignore[assignment]
+        try:
+            return prepare()
+        finally:
+            ft.jit = jit
+
+    return prepared
+
 
 FIRST_CALLS = 3
 """Repetitions of first calls."""
