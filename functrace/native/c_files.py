@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -51,8 +51,13 @@ class Parameter(NamedTuple):
 
     @property
     def is_by_value(self) -> bool:
-        """True for an argument without axes: it is passed by value."""
-        return not self.shape and not self.is_result
+        """True for a real argument without axes: it is passed by value."""
+        return not self.shape and not self.is_result and self.buffer.dtype.kind != "c"
+
+    @property
+    def size(self) -> int:
+        """Number of elements in C."""
+        return _size(self.buffer)
 
     def declaration(self, qualifier: str = "") -> str:
         """Return its declaration, with a qualifier of its pointer."""
@@ -115,7 +120,7 @@ class CFunction:
         self._printer = Printer(
             names, taken, [p.buffer.name for p in self.parameters if p.is_by_value]
         )
-        head = [f"    {type_name(b.dtype)} {names[b.name]}[{max(b.size, 1)}];" for b in local] + [
+        head = [f"    {type_name(b.dtype)} {names[b.name]}[{_size(b)}];" for b in local] + [
             f"    {type_name(buffer.dtype)} *restrict {member} = work->{member};"
             for member, buffer in self.workspace.items()
         ]
@@ -150,7 +155,7 @@ class CFunction:
             about += ["", "The program in NumPy, with the lines that it was recorded from:", ""]
             about += [f"    {line}" for line in lines]
         tables = [
-            f"static const {type_name(b.dtype)} {self._names[b.name]}[{max(b.size, 1)}] = "
+            f"static const {type_name(b.dtype)} {self._names[b.name]}[{_size(b)}] = "
             f"{_elements(b.value)};\n"
             for b in self._tables
         ]
@@ -191,7 +196,7 @@ class CFunction:
         struct = ""
         if self.workspace:
             members = [
-                f"    {type_name(b.dtype)} {member}[{b.size}];"
+                f"    {type_name(b.dtype)} {member}[{_size(b)}];"
                 for member, b in self.workspace.items()
             ]
             total = sum(b.size * b.dtype.itemsize for b in self.workspace.values())
@@ -210,12 +215,18 @@ class CFunction:
             "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
         )
 
-    def test_program(self, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
+    def test_program(
+        self,
+        inputs: Sequence[np.ndarray[Any, Any]],
+        expected: Sequence[np.ndarray[Any, Any]],
+        tolerances: Sequence[float],
+    ) -> str:
         """Return the text of a program that runs the function, and compares its results.
 
         Args:
             inputs: the arguments.
             expected: the results, computed by NumPy.
+            tolerances: by result, how far elements may be off, as a part of the largest one.
         """
         given = [p for p in self.parameters if not p.is_result]
         results = [p for p in self.parameters if p.is_result]
@@ -227,11 +238,11 @@ class CFunction:
         lines: list[str] = []
         for p, value in zip(given, inputs, strict=True):
             kind = type_name(p.buffer.dtype)
-            size = "" if p.is_by_value else f"[{max(p.buffer.size, 1)}]"
+            size = "" if p.is_by_value else f"[{p.size}]"
             text = number_text(value.item(), p.buffer.dtype) if p.is_by_value else _elements(value)
             lines.append(f"static const {kind} in_{p.name}{size} = {text};")
         for p, value in zip(results, expected, strict=True):
-            size = f"[{max(p.buffer.size, 1)}]"
+            size = f"[{p.size}]"
             kind = type_name(p.buffer.dtype)
             lines.append(f"static const {kind} expected_{p.name}{size} = {_elements(value)};")
             lines.append(f"static {kind} out_{p.name}{size};")
@@ -243,12 +254,12 @@ class CFunction:
             [*arguments, *(["&work"] if self.workspace else [])],
             ");",
         )
-        kinds = sorted({p.buffer.dtype.str[1:] for p in results})
-        compare = [_compare_text(np.dtype(code)) for code in kinds]
+        kinds = sorted({type_name(p.buffer.dtype) for p in results})
+        compare = [_compare_text(kind) for kind in kinds]
         checks = [
             f'    failures += compare_{type_name(p.buffer.dtype)}("{p.name}", out_{p.name}, '
-            f"expected_{p.name}, {p.buffer.size});"
-            for p in results
+            f"expected_{p.name}, {p.size}{f', {tolerance:.0e}' if p.buffer.dtype.kind in 'fc' else ''});"
+            for p, tolerance in zip(results, tolerances, strict=True)
         ]
         main = [
             "int main(void)",
@@ -279,30 +290,49 @@ _CHECKS: Final = """\
 """
 
 
-def _compare_text(dtype: np.dtype) -> str:
-    """Return the function that counts the elements that differ."""
-    kind = type_name(dtype)
-    head = f"static int compare_{kind}(const char *name, const {kind} *x, const {kind} *y, long n)\n{{\n"
-    if dtype.kind != "f":
-        return (
-            f"{head}    int failures = 0;\n    for (long i = 0; i < n; ++i) {{\n"
-            "        if (x[i] == y[i]) continue;\n        ++failures;\n"
-            '        printf("%s[%ld] = %.17g, expected %.17g\\n", name, i, (double)x[i], (double)y[i]);\n'
-            "    }\n    return failures;\n}\n"
-        )
-    tolerance = float(f"{np.finfo(dtype).eps ** 0.75:.0e}")
-    return (
-        f"/* Numbers may differ by {tolerance} of the largest one: sums are in another order than"
-        " NumPy's. */\n"
-        f"{head}    double largest = 0;\n    int failures = 0;\n"
-        "    for (long i = 0; i < n; ++i) {\n"
-        "        if (isfinite(y[i])) largest = fmax(largest, fabs(y[i]));\n    }\n"
-        "    for (long i = 0; i < n; ++i) {\n"
-        f"        if (x[i] == y[i] || fabs((double)x[i] - y[i]) <= {tolerance} * largest) continue;\n"
-        "        if (isnan(x[i]) && isnan(y[i])) continue;\n        ++failures;\n"
-        '        printf("%s[%ld] = %.17g, expected %.17g\\n", name, i, (double)x[i], (double)y[i]);\n'
-        "    }\n    return failures;\n}\n"
-    )
+def _compare_text(kind: str) -> str:
+    """Return the function that counts the elements of a type that differ."""
+    text = _COMPARE_FLOATS if kind in ("double", "float") else _COMPARE
+    return text.replace("TYPE", kind)
+
+
+_COMPARE: Final = """\
+static int compare_TYPE(const char *name, const TYPE *x, const TYPE *y, long n)
+{
+    int failures = 0;
+    for (long i = 0; i < n; ++i) {
+        if (x[i] == y[i]) continue;
+        ++failures;
+        printf("%s[%ld] = %.17g, expected %.17g\\n", name, i, (double)x[i], (double)y[i]);
+    }
+    return failures;
+}
+"""
+_COMPARE_FLOATS: Final = """\
+/* The tolerance is a part of the largest number: sums are in another order than NumPy's. */
+static int compare_TYPE(const char *name, const TYPE *x, const TYPE *y, long n, double tolerance)
+{
+    double largest = 0;
+    int failures = 0;
+    for (long i = 0; i < n; ++i) {
+        if (isfinite(y[i])) largest = fmax(largest, fabs((double)y[i]));
+    }
+    for (long i = 0; i < n; ++i) {
+        if (x[i] == y[i] || fabs((double)x[i] - y[i]) <= tolerance * largest) continue;
+        if (isnan(x[i]) && isnan(y[i])) continue;
+        ++failures;
+        printf("%s[%ld] = %.17g, expected %.17g\\n", name, i, (double)x[i], (double)y[i]);
+    }
+    return failures;
+}
+"""
+
+
+def _size(buffer: Buffer) -> int:
+    """Return the number of elements of an array in C: a complex number has two, and there is one at
+    least.
+    """
+    return max(buffer.size, 1) * (2 if buffer.dtype.kind == "c" else 1)
 
 
 def _buffers_read(function: Function) -> set[str]:
@@ -343,9 +373,11 @@ def _free(wanted: str, taken: set[str], *, number: bool = False) -> str:
 
 
 def _shape_text(p: Parameter) -> str:
-    if p.shape:
-        return f"shape ({', '.join(map(str, p.shape))}{',' if len(p.shape) == 1 else ''})"
-    return "a number" if p.is_by_value else "one number"
+    comma = "," if len(p.shape) == 1 else ""
+    shape = f"shape ({', '.join(map(str, p.shape))}{comma})" if p.shape else "one number"
+    if p.buffer.dtype.kind == "c":
+        return f"{shape}, complex: real and imaginary part of each element"
+    return "a number" if p.is_by_value else shape
 
 
 def _comment(lines: Iterable[str]) -> str:
@@ -353,9 +385,11 @@ def _comment(lines: Iterable[str]) -> str:
     return "\n".join(["/*", *[f" * {line}".rstrip() for line in kept], " */", ""])
 
 
-def _elements(value: np.ndarray | None) -> str:
+def _elements(value: np.ndarray[Any, Any] | None) -> str:
     """Return the initializer of an array, in lines."""
     assert value is not None
+    if value.dtype.kind == "c":
+        value = np.ascontiguousarray(value).ravel().view(value.real.dtype)
     texts = [number_text(x, value.dtype) for x in value.ravel().tolist()] or ["0"]
     whole = "{" + ", ".join(texts) + "}"
     if len(whole) < WIDTH - 40:

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.native.loop_ir import DType
 
-_TYPES: Final = {"f8": "double", "f4": "float", "b1": "bool"}
+_TYPES: Final = {"f8": "double", "f4": "float", "b1": "bool", "c16": "double", "c8": "float"}
 
 _WORDS: Final = """
     auto break case char const continue default do double else enum extern float for goto if
@@ -29,7 +29,7 @@ RESERVED: Final = frozenset(_WORDS.split())
 
 
 def type_name(dtype: DType) -> str:
-    """Return the type of a scalar, and of an element in memory."""
+    """Return the type of a scalar, of an element in memory, or of a part of a complex number."""
     bits = 8 * dtype.itemsize
     return _TYPES.get(dtype.str[1:]) or f"{'u' if dtype.kind == 'u' else ''}int{bits}_t"
 
@@ -40,7 +40,7 @@ def short_name(dtype: DType) -> str:
 
 
 def number_text(value: complex, dtype: DType) -> str:
-    """Return the text of a number: exactly the number of the dtype."""
+    """Return the text of a real number: exactly the number of the dtype."""
     if dtype.kind == "b":
         return "true" if value else "false"
     number = dtype.type(value)

@@ -22,6 +22,7 @@ from functrace.native.c_words import kernel_name, number_text, type_name
 from functrace.native.kernels import KERNELS, LARGEST_ANGLE, ULP
 from functrace.native.llvm_text import operand_count
 from functrace.native.loop_ir import BOOL, INT64
+from functrace.native.lowering import DTYPES
 from tests.laws.programs import Recipe, programs, seeds
 
 CC = shutil.which("cc")
@@ -168,6 +169,19 @@ def test_integers_wrap(dtype: str, tmp_path: Path) -> None:
         )  # fmt: skip
 
     checked(tmp_path, f, x, x[::-1].copy(), flags=SANITIZERS)
+
+
+@needs_compiler
+def test_complex_numbers_are_pairs(tmp_path: Path) -> None:
+    if np.dtype(complex) not in DTYPES:
+        pytest.skip("complex numbers have no native form")
+
+    def f(z: Any, w: Any, x: Any) -> Any:
+        return z * w + x, np.abs(z), z.real, np.conj(z) / (2.0 + w), np.sum(z * (1.0 + 2.0j))
+
+    z = VECTOR + 1j * VECTOR[::-1]
+    text = checked(tmp_path, f, z, 1.0 - 2.0j, 0.5, flags=SANITIZERS)
+    assert "const double *restrict w, double x" in text
 
 
 def test_numbers_are_written_exactly() -> None:
@@ -407,6 +421,4 @@ def test_bad_arguments_say_what_to_do(tmp_path: Path) -> None:
         ft.export(rosenbrock, VECTOR, directory=tmp_path, language="rust")  # type: ignore[arg-type]
     with pytest.raises(ft.errors.UnsupportedFunctionError, match="svd"):
         ft.export(lambda x: np.linalg.svd(x)[1], np.eye(9), directory=tmp_path)
-    with pytest.raises(ft.errors.UnsupportedFunctionError, match="complex128"):
-        ft.export(lambda x: x * 1j, VECTOR, directory=tmp_path)
     assert not list(tmp_path.iterdir())

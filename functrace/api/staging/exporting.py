@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -98,13 +98,13 @@ def _c_files(program: Program, name: str, leaves: list[Any]) -> dict[str, str]:
     from functrace.native.c_files import CFunction
     from functrace.native.c_words import RESERVED
     from functrace.native.lowering import NoNativeForm, lower
-    from functrace.native.rows import ROWS, checks
+    from functrace.native.rows import ROWS
 
     if name in RESERVED:
         raise ArgumentError(f"export: {name!r} is a word of C", fix="choose another name: name=...")
     flat = Runner(program).flat
     try:
-        function = lower(planned(flat, Policy()), {**checks.ROWS, **ROWS}, name)
+        function = lower(planned(flat, Policy()), ROWS, name)
         made = CFunction(function, name, program.input_names or (), flat)
     except NoNativeForm as missing:
         raise UnsupportedFunctionError(
@@ -117,8 +117,41 @@ def _c_files(program: Program, name: str, leaves: list[Any]) -> dict[str, str]:
             np.asarray(leaf, program.avals[i].dtype)
             for leaf, i in zip(leaves, program.input_ids, strict=True)
         ]
-        with np.errstate(all="ignore"):
-            found = evaluate(program, *[x if x.ndim else x[()] for x in inputs])
-        results = [np.asarray(y) for y in flatten(found)[0]]
-        texts[f"{name}_test.c"] = made.test_program(inputs, results)
+        results, moved = (_results(program, given) for given in (inputs, map(_moved, inputs)))
+        tolerances = [_tolerance(*pair) for pair in zip(results, moved, strict=True)]
+        texts[f"{name}_test.c"] = made.test_program(inputs, results, tolerances)
     return texts
+
+
+def _results(program: Program, inputs: Iterable[np.ndarray[Any, Any]]) -> list[Any]:
+    """Return the results of a program, as arrays."""
+    with np.errstate(all="ignore"):
+        found = evaluate(program, *[x if x.ndim else x[()] for x in inputs])
+    return [np.asarray(y) for y in flatten(found)[0]]
+
+
+def _moved(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return floats that differ by one unit in the last place, upwards and downwards in turn."""
+    if x.dtype.kind not in "fc":
+        return x
+    signs: Any = 1.0 - 2.0 * (np.arange(x.size).reshape(x.shape) % 2)
+    with np.errstate(all="ignore"):
+        moved: Any = np.asarray(x * (1.0 + signs * np.finfo(x.dtype).eps), x.dtype)
+    return moved
+
+
+def _tolerance(result: np.ndarray[Any, Any], moved: np.ndarray[Any, Any]) -> float:
+    """Return how far a result may be off: more if rounding errors of the inputs grow in it.
+
+    Args:
+        result: the result.
+        moved: the result of inputs that differ by one unit in the last place.
+    """
+    if result.dtype.kind not in "fc":
+        return 0.0
+    least = float(np.finfo(result.dtype).eps) ** 0.75
+    is_finite = np.isfinite(result) & np.isfinite(moved)
+    with np.errstate(all="ignore"):
+        change = np.max(np.abs(result - moved), where=is_finite, initial=0.0)
+        largest = np.max(np.abs(result), where=is_finite, initial=0.0)
+    return min(max(least, 100.0 * change / largest if largest else 0.0), 100.0 * least**0.5)
