@@ -387,7 +387,7 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
     for k, (buffer, shape) in enumerate(outputs):
         if not shape:
             slot = f"%slot{k}"
-            slots.append(f"  {slot} = alloca i64, align 8")
+            slots.append(f"  {slot} = alloca [2 x i64], align 16")
             targets.append(slot)
             results.append("")
             continue

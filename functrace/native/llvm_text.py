@@ -41,7 +41,7 @@ from functrace.native.loop_ir import (
     work_of,
 )
 
-_TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1"}
+_TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1", "c16": "double", "c8": "float"}
 
 
 def type_of(dtype: DType) -> str:
@@ -56,7 +56,7 @@ def vector_type(dtype: DType, lanes: int) -> str:
 
 
 def stored_type(dtype: DType) -> str:
-    """Return the LLVM type of an element in memory."""
+    """Return the LLVM type of an element in memory, or of a part of a complex number."""
     return "i8" if dtype.kind == "b" else type_of(dtype)
 
 
@@ -451,7 +451,8 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
     lines: list[str] = []
     for buffer in function.buffers:
         if buffer.role == "temporary" and buffer.name not in offsets:
-            kind = f"[{buffer.size} x {stored_type(buffer.dtype)}]"
+            size = buffer.size * (2 if buffer.dtype.kind == "c" else 1)
+            kind = f"[{size} x {stored_type(buffer.dtype)}]"
             lines.append(f"  %{buffer.name} = alloca {kind}, align 64")
         elif buffer.role == "constant":
             lines.append(f"  %{buffer.name} = getelementptr i8, ptr @{symbol}_{buffer.name}, i64 0")

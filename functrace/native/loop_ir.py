@@ -265,6 +265,10 @@ class Builder:
     _scopes: list[dict[Hashable, Atom]] = field(default_factory=lambda: [{}])
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
+    def successor(self) -> Builder:
+        """Return a builder of other code of the same function."""
+        return Builder(self.buffers, _numbers=self._numbers)
+
     def new_name(self, letter: str = "v") -> str:
         """Return a new name."""
         return f"{letter}{next(self._numbers)}"

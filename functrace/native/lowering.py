@@ -20,6 +20,7 @@ from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.plan.promotion import ComputeDtypes
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
+from functrace.native.complex_numbers import ComplexOpError, split_complex
 from functrace.native.loop_ir import (
     INT64,
     ZERO,
@@ -55,7 +56,9 @@ DEAR: Final = 20
 SHARED: Final = 4
 """Cost from which an element that two loop nests read is stored."""
 
-DTYPES: Final = frozenset(map(np.dtype, ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")))  # fmt: skip
+DTYPES: Final = frozenset(
+    map(np.dtype, "f8 f4 i8 i4 i2 i1 u8 u4 u2 u1 b1 c16 c8".split())  # noqa: SIM905
+)
 """Dtypes of machine code."""
 
 
@@ -134,6 +137,10 @@ def lower(plan: Plan, rows: Mapping[Primitive, Row], name: str) -> Function:
         builder.buffers,
         builder.body,
     )
+    try:
+        split_complex(function, builder)
+    except ComplexOpError as error:
+        raise NoNativeForm(f"{error} of complex numbers") from error
     eliminate_dead_code(function)
     return function
 
@@ -262,6 +269,8 @@ class Lowering:
         )
         if any(value is None for value in values):
             raise NoNativeForm(f"{primitive.name} of another dtype")
+        if primitive not in COMPLEX and any(x.dtype.kind == "c" for x in (*values, *avals)):
+            raise NoNativeForm(f"{primitive.name} of complex numbers")
         found = row(self, Operation(k, primitive, values, params, avals, typed, step))
         if isinstance(found, Sequence):
             self.values.update(enumerate(found, k))
@@ -314,6 +323,8 @@ class Lowering:
         """Convert a scalar, as ``astype`` does."""
         if atom.dtype == dtype:
             return atom
+        if atom.dtype.kind == "c" and dtype.kind not in "cb":
+            raise NoNativeForm("a real part by conversion")
         if type(atom) is Const:
             with np.errstate(all="ignore"):
                 return Const(np.asarray(atom.value, atom.dtype).astype(dtype).item(), dtype)
@@ -540,6 +551,10 @@ OUT_OF_RANGE: Final = 3
 
 FUSED: set[Primitive] = set()
 """Primitives that read their operands element by element, so that these can be deferred."""
+
+COMPLEX: set[Primitive] = set()
+"""Primitives whose native form takes complex numbers; set by `functrace.native.rows`."""
+
 FUSED_REDUCTIONS: set[Primitive] = set()
 """Primitives of these whose operand is read in the loop nest of the operand's shape."""
 

@@ -8,10 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from functrace.ir.primitive import Primitive
-from functrace.native.lowering import FUSED, Row
+from functrace.native.lowering import COMPLEX, FUSED, Row
 from functrace.native.rows import contraction, control, elementwise, identities, layout, reductions
 
 FUSED.update((*elementwise.ROWS, *reductions.FUSED))
+COMPLEX.update(
+    (
+        *elementwise.COMPLEX,
+        *layout.ROWS,
+        *identities.ROWS,
+        *control.ROWS,
+        *reductions.COMPLEX,
+        *contraction.COMPLEX,
+    )
+)
+
 ROWS: Mapping[Primitive, Row] = {
     **elementwise.ROWS,
     **layout.ROWS,

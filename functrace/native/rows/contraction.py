@@ -39,7 +39,7 @@ def contract(
     """
     left, right, out = labels
     dtype = op.dtype
-    if dtype.kind not in "fiu":
+    if dtype.kind not in "fiuc":
         raise NoNativeForm(f"a product of {dtype}")
     sizes = dict(zip(left, a.shape, strict=True))
     for label, size in zip(right, b.shape, strict=True):
@@ -58,6 +58,8 @@ def contract(
             return found
         if count > 64 * SMALL:
             raise NoNativeForm("a large contraction")
+    if count > SMALL and dtype.kind == "c":
+        raise NoNativeForm("a large product of complex numbers")
     x, y = low.computed(a), low.computed(b)
     low.to_memory(x)
     low.to_memory(y)
@@ -350,6 +352,9 @@ def _named(name: str, row: Row) -> dict[Primitive, Row]:
         if isinstance(value, Primitive) and value.name == name
     }
 
+
+COMPLEX = (ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p)
+"""Primitives whose native form takes complex numbers."""
 
 ROWS: dict[Primitive, Row] = {
     ops.matmul_p: _matmul,

@@ -18,8 +18,8 @@ from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import Atom, Builder, Const, DType
 from functrace.native.lowering import DEAR, Lowering, NoNativeForm, Operation, Row, extreme
 from functrace.native.values import Value
+from functrace.ops import edges, shaping
 from functrace.ops import elementwise as ops
-from functrace.ops import shaping
 
 BOOL = np.dtype(bool)
 Writer = Callable[..., Atom]
@@ -232,6 +232,20 @@ def _same(builder: Builder, dtype: DType, x: Atom) -> Atom:
     return x
 
 
+def _imag(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    return _number(0, x)
+
+
+def _angle(builder: Builder, dtype: DType, x: Atom) -> Atom:
+    if x.dtype.kind != "f":
+        raise NoNativeForm("the angle of integers")
+    return builder.let("arctan2", dtype, _number(0.0, x), x)
+
+
+def _complex(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+    return builder.let("complex", dtype, x, y)
+
+
 WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
     ops.add: (_add, 1),
     ops.sub: (_instruction("sub"), 1),
@@ -264,6 +278,13 @@ WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
     ops.rad2deg: (_scaled(180 / math.pi), 1),
     ops.heaviside: (_heaviside, 4),
     ops.where: (_where, 1),
+    ops.conj: (_same, 0),
+    ops.real: (_same, 0),
+    ops.imag: (_imag, 1),
+    ops.angle: (_angle, 2),
+    ops.complex_of: (_complex, 1),
+    edges.complex_reciprocal: (_reciprocal, 4),
+    edges.plain_absolute: (_absolute, 1),
     ops.isnan: (_is_nan, 1),
     ops.isinf: (_is_inf, 2),
     ops.isfinite: (_is_finite, 3),
@@ -285,6 +306,27 @@ WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
 }  # fmt: skip
 """By primitive, the writer and the cost of an element."""
 
+COMPLEX_OPS: Mapping[Primitive, str] = {
+    ops.add: "add", ops.sub: "sub", ops.mul: "mul", ops.div: "div", ops.neg: "neg",
+    ops.conj: "conj", ops.square: "square", ops.reciprocal: "reciprocal", ops.exp: "exp",
+    ops.log: "log", ops.sqrt: "sqrt", ops.sin: "sin", ops.cos: "cos", ops.tan: "tan",
+    ops.sinh: "sinh", ops.cosh: "cosh", ops.tanh: "tanh", ops.power: "power", ops.sign: "sign",
+    ops.absolute: "absolute", ops.equal: "equal", ops.not_equal: "not_equal",
+    ops.isnan: "is_nan", ops.isinf: "is_inf", ops.isfinite: "is_finite", ops.real: "real",
+    ops.imag: "imag", ops.angle: "angle", edges.complex_reciprocal: "reciprocal",
+    edges.plain_absolute: "absolute",
+}  # fmt: skip
+"""By primitive, the op of `functrace.native.complex_numbers`."""
+
+SAME_FOR_COMPLEX = {
+    ops.positive, ops.where, ops.stop_gradient, ops.complex_of, ops.logical_and, ops.logical_or,
+    ops.logical_xor, ops.logical_not,
+}  # fmt: skip
+"""Primitives whose writers take complex numbers."""
+
+COMPLEX = frozenset((*COMPLEX_OPS, *SAME_FOR_COMPLEX, shaping.convert_p))
+"""Primitives whose native form takes complex numbers."""
+
 KERNELS = (
     ops.exp, ops.exp2, ops.expm1, ops.log, ops.log2, ops.log10, ops.log1p, ops.sin, ops.cos,
     ops.tan, ops.sinh, ops.cosh, ops.tanh, ops.arcsin, ops.arccos, ops.arctan, ops.arctan2,
@@ -304,7 +346,10 @@ def _row(primitive: Primitive, write: Writer, cost: int) -> Row:
 
         def element(inner: Lowering, *atoms: Atom) -> Atom:
             given = [inner.cast(x, kind) for x, kind in zip(atoms, kinds, strict=True)]
-            made = write(inner.builder, dtype, *given)
+            if any(x.dtype.kind == "c" for x in given) and primitive not in SAME_FOR_COMPLEX:
+                made = inner.builder.let(COMPLEX_OPS[primitive], dtype, *given)
+            else:
+                made = write(inner.builder, dtype, *given)
             return inner.cast(made, dtype)
 
         _check(op, kinds)
@@ -320,7 +365,7 @@ def _check(op: Operation, kinds: tuple[Any, ...]) -> None:
             raise NoNativeForm(f"{op.primitive.name} of {kind}")
 
 
-_CODES = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
+_CODES = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c16", "c8")
 
 
 def _convert(low: Lowering, op: Operation) -> Value:

@@ -239,6 +239,11 @@ FUSED: tuple[Primitive, ...] = (
 )  # fmt: skip
 """Reductions that read their operand element by element."""
 
+COMPLEX = (
+    ops.reduce_sum_p, ops.reduce_prod_p, ops.reduce_any_p, ops.reduce_all_p, cumsum_p, cumprod_p,
+)  # fmt: skip
+"""Primitives whose native form takes complex numbers."""
+
 FUSED_REDUCTIONS.update(FUSED)
 
 ROWS: dict[Primitive, Row] = {
