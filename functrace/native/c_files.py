@@ -404,8 +404,11 @@ def _wrapped(before: str, parts: Sequence[str], after: str) -> str:
     if len(whole) <= WIDTH:
         return whole
     indent = " " * (len(before) - len(before.lstrip()) + 4)
-    body = textwrap.fill(
-        ", ".join(parts), WIDTH, initial_indent=indent, subsequent_indent=indent,
-        break_long_words=False,
-    )  # fmt: skip
-    return f"{before}\n{body}{after}"
+    lines = [indent + parts[0]]
+    for part in parts[1:]:
+        lines[-1] += ","
+        if len(lines[-1]) + len(part) + len(after) < WIDTH:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(indent + part)
+    return "\n".join([before, *lines]) + after

@@ -189,6 +189,7 @@ class Printer:
             parts.append(f" {sign} {term}")
         if index.offset or not parts:
             parts.append(f" {'-' if index.offset < 0 else '+'} {abs(index.offset)}")
+        parts.sort(key=lambda part: part.startswith(" -"))
         text = "".join(parts)
         return text[3:] if text.startswith(" + ") else f"-{text[3:]}"
 
@@ -370,6 +371,8 @@ class Printer:
             return self._library(op, source, x)
         if op in ("absolute", "count_bits"):
             return self._helper(op, source, x[0])
+        if op in ("maximum", "minimum"):
+            return self._extreme(op, source, x)
         if op not in KERNELS:
             raise NoNativeForm(f"{op} in C")
         self.calls.add((op, source.str[1:]))
@@ -400,6 +403,16 @@ class Printer:
             f"    {type_name(dtype)} y;\n    memcpy(&y, &x, sizeof y);\n    return y;\n}}\n"
         )
         return Text(f"{name}({x.text})", _PRIMARY)
+
+    def _extreme(self, op: str, dtype: DType, x: Sequence[Text]) -> Text:
+        name, kind = kernel_name(op, dtype), type_name(dtype)
+        word = ">=" if op == "maximum" else "<="
+        self.helpers[name] = (
+            f"/* Return the {op}; NaN if an operand is NaN. */\n"
+            f"static inline {kind} {name}({kind} x, {kind} y)\n{{\n"
+            f"    return x {word} y || isnan(x) ? x : y;\n}}\n"
+        )
+        return Text(f"{name}({x[0].text}, {x[1].text})", _PRIMARY)
 
     def _helper(self, op: str, dtype: DType, x: Text) -> Text:
         name, kind = f"ft_{op}_{short_name(dtype)}", type_name(dtype)

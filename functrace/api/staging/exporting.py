@@ -134,10 +134,9 @@ def _moved(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return floats that differ by one unit in the last place, upwards and downwards in turn."""
     if x.dtype.kind not in "fc":
         return x
-    signs: Any = 1.0 - 2.0 * (np.arange(x.size).reshape(x.shape) % 2)
+    factors = 1.0 + np.finfo(x.dtype).eps * np.resize([1.0, -1.0], x.shape)
     with np.errstate(all="ignore"):
-        moved: Any = np.asarray(x * (1.0 + signs * np.finfo(x.dtype).eps), x.dtype)
-    return moved
+        return np.multiply(x, factors, dtype=x.dtype, casting="same_kind")
 
 
 def _tolerance(result: np.ndarray[Any, Any], moved: np.ndarray[Any, Any]) -> float:
