@@ -44,12 +44,14 @@ from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import Array, PyTree
 
 __all__ = [
+    "Explanation",
     "PassLog",
     "Profile",
     "Tier",
     "breakpoint",
     "cache",
     "callback",
+    "explain",
     "passes",
     "print",
     "profile",
@@ -255,6 +257,37 @@ def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Call
     return passed
 
 
+def explain(f: Callable[..., object]) -> Callable[..., Explanation]:
+    """Make a function that says how ``jit(f, backend="native")`` runs: what is machine code, and
+    which operations NumPy runs.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+
+    Returns:
+        a function of ``f``'s arguments that returns an `Explanation`, which prints as text. It
+        compiles nothing, and does not need llvmlite.
+
+    Raises:
+        ConcretizationError: if ``f`` reads a concrete value.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> found = ft.debug.explain(lambda x: np.sum(np.linalg.svd(np.sin(x))[1]))(np.eye(9))
+        >>> found.is_whole, len(found.by_numpy)
+        (False, 1)
+    """
+
+    @transformed("debug.explain", f)
+    def explaining(*args: object, **kwargs: object) -> Explanation:
+        from functrace.native.report import explained
+
+        return explained(trace(f)(*args, **kwargs))
+
+    return explaining
+
+
 def _rows(f: object, passes: Sequence[UserPass], owner: str) -> Sequence[Pass]:
     """Return the passes for programs of ``jit(f)`` besides the library's own, and markers that
     disable some of these."""
@@ -391,5 +424,9 @@ def _has_values(recording: Recording) -> bool:
     return bool(recording.inputs) and all(is_concrete(recording, i) for i in recording.inputs)
 
 
-if not TYPE_CHECKING:  # so that type checkers report a misspelt name
-    __getattr__, __dir__ = lazy_attributes(__name__, __all__)
+if TYPE_CHECKING:
+    from functrace.native.report import Explanation as Explanation
+else:  # so that type checkers report a misspelt name
+    __getattr__, __dir__ = lazy_attributes(
+        __name__, __all__, {"Explanation": "functrace.native.report"}
+    )

@@ -360,8 +360,12 @@ class Printer:
         if op == "shift_right":
             return f"{'ashr' if source.kind == 'i' else 'lshr'} {kind} {x[0]}, {x[1]}"
         if op == "not":
-            ones = self.atom(Const(True if source.kind == "b" else -1, source))
+            all_ones = np.invert(np.zeros((), source)).item()
+            ones = self.atom(Const(all_ones, source))
             return f"xor {kind} {x[0]}, {ones}"
+        if op in ("maximum", "minimum"):  # of floats; nan if one is nan
+            name = self.intrinsic(op, [kind, kind], kind)
+            return f"call {kind} {name}({kind} {x[0]}, {kind} {x[1]})"
         if op == "is_nan":
             return f"fcmp uno {kind} {x[0]}, {x[0]}"
         if op == "bits":

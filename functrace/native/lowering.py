@@ -53,6 +53,8 @@ TINY: Final = 36
 """Arrays of at most so many elements are scalars of the code."""
 DEAR: Final = 20
 """Cost from which an element is not computed twice."""
+BLOCK: Final = 512
+"""Elements of a vector that are summed in one go, at least."""
 SHARED: Final = 4
 """Cost from which an element that two loop nests read is stored."""
 
@@ -474,7 +476,7 @@ class Lowering:
 
     def join(self, op: str, a: Atom, b: Atom) -> Atom:
         """Join two elements of a reduction."""
-        if op in ("maximum", "minimum"):
+        if op in ("maximum", "minimum") and a.dtype.kind != "f":
             return extreme(self.builder, op, a, b)
         return self.builder.let(op, a.dtype, a, b)
 
@@ -506,6 +508,7 @@ class Lowering:
             self.to_memory(root.operand if isinstance(root, Reduction) else root)
         variables: dict[int, Scalar] = {}
         places: dict[int, Stored] = {}
+        by_number = {root.number: root for root in roots if isinstance(root, Reduction)}
         for root in roots:
             if isinstance(root, Reduction) and not root.shape and root.target is None:
                 variables[root.number] = self.builder.declare(root.first)
@@ -513,7 +516,9 @@ class Lowering:
             places[root.number] = root.target or self.array(root.shape, root.dtype)
             if isinstance(root, Reduction):
                 self.fill(places[root.number], root.first)
-        with self.builder.loops(space) as index:
+
+        def element(index: Sequence[Affine], sums: Mapping[int, Scalar]) -> None:
+            """Write the code of one element; full reductions go to mutable scalars."""
             atoms: dict[int, Atom] = {}
             for value in order:
                 given = [self._element(x, atoms, index) for x in value.operands]
@@ -524,21 +529,68 @@ class Lowering:
                     self.builder.store(place.buffer, place.place(index), atoms[root.number])
                     continue
                 atom = self.cast(self._element(root.operand, atoms, index), root.dtype)
-                if root.number in variables:
-                    variable = variables[root.number]
-                    total = self.join(root.op, self.builder.get(variable), atom)
-                    self.builder.assign(variable, total)
+                if root.number in sums:
+                    self._add(root, sums[root.number], atom)
                     continue
                 place = places[root.number]
                 at = place.place(_kept(root, index))
                 total = self.join(root.op, self.builder.load(place.buffer, at), atom)
                 self.builder.store(place.buffer, at, total)
+
+        if variables:
+            self._in_blocks(space, element, {n: (by_number[n], x) for n, x in variables.items()})
+        else:
+            with self.builder.loops(space) as index:
+                element(index, {})
         for root in roots:
             if root.number in variables:
                 atom = self.builder.get(variables[root.number])
                 root.result = scalars([atom], (), root.dtype)
             else:
                 root.result = places[root.number]
+
+    def _add(self, root: Reduction, variable: Scalar, atom: Atom) -> None:
+        """Join an element to a mutable scalar."""
+        self.builder.assign(variable, self.join(root.op, self.builder.get(variable), atom))
+
+    def _in_blocks(
+        self,
+        space: Shape,
+        element: Callable[[Sequence[Affine], Mapping[int, Scalar]], None],
+        totals: Mapping[int, tuple[Reduction, Scalar]],
+    ) -> None:
+        """Write a loop nest with full reductions: sums of blocks are added up, which loses fewer
+        digits than one long sum.
+
+        Args:
+            space: shape of the nest.
+            element: writes the code of one element, for mutable scalars by number of a reduction.
+            totals: the reductions, and their mutable scalars.
+        """
+        builder = self.builder
+        length = space[-1] if space else 1
+        block = length
+        if len(space) == 1 and length >= 2 * BLOCK:
+            block = max(BLOCK, 1 << (math.isqrt(length) - 1).bit_length())
+        elif length * 2 > math.prod(space):
+            with builder.loops(space) as index:
+                element(index, {number: total for number, (_, total) in totals.items()})
+            return
+        outer = space[:-1] if block == length else (length // block,)
+        with builder.loops(outer) as before:
+            sums = {number: builder.declare(root.first) for number, (root, _) in totals.items()}
+            with builder.loops((block,)) as inner:
+                if block == length:
+                    element([*before, *inner], sums)
+                else:
+                    element([inner[0].plus(before[0], block)], sums)
+            for number, (root, total) in totals.items():
+                self._add(root, total, builder.get(sums[number]))
+        rest = length % block
+        if rest:
+            with builder.loops((rest,)) as inner:
+                place = inner[0].plus(Affine((), length - rest))
+                element([place], {number: total for number, (_, total) in totals.items()})
 
     def _element(self, value: Value, atoms: Mapping[int, Atom], index: Sequence[Affine]) -> Atom:
         if isinstance(value, Deferred) and value.number in atoms:

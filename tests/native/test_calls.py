@@ -264,3 +264,25 @@ def test_it_works_after_a_fork() -> None:
         g = ft.jit(lambda x: np.cos(x) + 2.0, backend="native")
         os._exit(0 if is_right and np.allclose(g(x), np.cos(x) + 2.0) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# -- debug.explain ---------------------------------------------------------------------------------
+
+
+def test_explain_names_what_numpy_runs() -> None:
+    whole = ft.debug.explain(ft.grad(rosenbrock))(np.zeros(50))
+    assert whole.is_whole
+    assert whole.loops >= 1
+    assert "machine code as a whole" in str(whole)
+    part = ft.debug.explain(lambda x: np.sum(np.linalg.svd(np.sin(x) * 2.0)[1]))(np.eye(9))
+    assert not part.is_whole
+    assert "svd" in part.by_numpy[0]
+    assert "test_calls.py" in part.text()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "b1"])
+def test_bitwise_functions_of_all_integers(dtype: str) -> None:
+    x = np.arange(50).astype(dtype)
+    f = lambda x: (~x, x & x[::-1], x | x[::-1], x ^ x[::-1])
+    for found, expected in zip(ft.jit(f, backend="native")(x), f(x), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
