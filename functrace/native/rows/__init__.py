@@ -9,9 +9,17 @@ from collections.abc import Mapping
 
 from functrace.ir.primitive import Primitive
 from functrace.native.lowering import COMPLEX, FUSED, Row
-from functrace.native.rows import contraction, control, elementwise, identities, layout, reductions
+from functrace.native.rows import (
+    arithmetic,
+    contraction,
+    control,
+    elementwise,
+    identities,
+    layout,
+    reductions,
+)
 
-FUSED.update((*elementwise.ROWS, *reductions.FUSED))
+FUSED.update((*elementwise.ROWS, *arithmetic.ROWS, *reductions.FUSED))
 COMPLEX.update(
     (
         *elementwise.COMPLEX,
@@ -25,6 +33,7 @@ COMPLEX.update(
 
 ROWS: Mapping[Primitive, Row] = {
     **elementwise.ROWS,
+    **arithmetic.ROWS,
     **layout.ROWS,
     **identities.ROWS,
     **reductions.ROWS,

@@ -35,7 +35,8 @@ def _instruction(op: str, kinds: str = "fiu") -> Writer:
     return write
 
 
-def _kernel(op: str) -> Writer:
+def kernel(op: str) -> Writer:
+    """Return the writer of a kernel."""
     return _instruction(op, "f")
 
 
@@ -314,7 +315,7 @@ COMPLEX_OPS: Mapping[Primitive, str] = {
     ops.absolute: "absolute", ops.equal: "equal", ops.not_equal: "not_equal",
     ops.isnan: "is_nan", ops.isinf: "is_inf", ops.isfinite: "is_finite", ops.real: "real",
     ops.imag: "imag", ops.angle: "angle", edges.complex_reciprocal: "reciprocal",
-    edges.plain_absolute: "absolute",
+    edges.plain_absolute: "absolute", edges.sgn: "sign",
 }  # fmt: skip
 """By primitive, the op of `functrace.native.complex_numbers`."""
 
@@ -339,7 +340,9 @@ CASTS_ALL = {ops.sigmoid, ops.relu, ops.stop_gradient}
 """Primitives whose operands have the result's dtype."""
 
 
-def _row(primitive: Primitive, write: Writer, cost: int) -> Row:
+def row_of(primitive: Primitive, write: Writer, cost: int) -> Row:
+    """Return the row of an elementwise primitive."""
+
     def row(low: Lowering, op: Operation) -> Value:
         dtype = op.dtype
         kinds = op.typed.dtypes if primitive not in CASTS_ALL else (dtype,) * len(op.operands)
@@ -378,16 +381,16 @@ def _kernel_rows() -> dict[Primitive, Row]:
     from functrace.native.kernels import KERNELS as written
 
     return {
-        primitive: _row(primitive, _kernel(primitive.name), DEAR)
+        primitive: row_of(primitive, kernel(primitive.name), DEAR)
         for primitive in KERNELS
         if primitive.name in written
     }
 
 
 ROWS: dict[Primitive, Row] = {
-    **{primitive: _row(primitive, write, cost) for primitive, (write, cost) in WRITERS.items()},
+    **{primitive: row_of(primitive, write, cost) for primitive, (write, cost) in WRITERS.items()},
     **_kernel_rows(),
-    ops.stop_gradient: _row(ops.stop_gradient, _same, 0),
+    ops.stop_gradient: row_of(ops.stop_gradient, _same, 0),
     shaping.convert_p: _convert,
 }
 """Lowering by primitive."""

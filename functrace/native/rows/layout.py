@@ -6,16 +6,25 @@ Layer: 7.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrace.ir.primitive import Primitive
-from functrace.native.loop_ir import Affine, Atom, Const, Scalar, at
+from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, Scalar, affine, at
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
-from functrace.native.values import Scalars, Shape, Stored, Uniform, Value, c_strides, scalars
-from functrace.ops import indexing, joining, shaping
+from functrace.native.values import (
+    Scalars,
+    Shape,
+    Stored,
+    Uniform,
+    Value,
+    c_strides,
+    project,
+    scalars,
+)
+from functrace.ops import indexing, joining, shaping, sorting, windows
 
 
 def _view(
@@ -234,120 +243,262 @@ def _position(low: Lowering, atom: Atom, size: int) -> Affine:
     return Affine(((moved.name, 1),))
 
 
-def _placement(template: tuple[Any, ...], arrays: int) -> int:
-    """Return the first result axis of the index arrays; they must be beside each other."""
-    places = [k for k, part in enumerate(template) if part == indexing.ARRAY]
-    others = [k for k in template if k is not None and not isinstance(k, tuple) and k != "array"]
-    if others or len(places) != arrays or places != list(range(places[0], places[-1] + 1)):
-        raise NoNativeForm("an index with arrays that are apart")
-    return places[0]
+class _Index(NamedTuple):
+    """A static index with arrays.
+
+    Args:
+        parts: by axis of the result that no array makes, and by array or integer: the axis of the
+            indexed array (``None`` for a new axis), and the slice, the integer, or ``None`` for the
+            next array.
+        first: first axis of the result that the arrays make.
+        arrays: the index arrays.
+        both: their common shape.
+    """
+
+    parts: list[tuple[int | None, Any]]
+    first: int
+    arrays: list[Any]
+    both: Shape
+
+    def shape(self, shape: Shape) -> Shape:
+        """Return the shape of what is indexed."""
+        own = [
+            1 if axis is None else len(range(*part.indices(shape[axis])))
+            for axis, part in self.parts
+            if axis is None or isinstance(part, slice)
+        ]
+        return (*own[: self.first], *self.both, *own[self.first :])
+
+    def place(self, low: Lowering, x: Stored, index: Sequence[Affine]) -> Affine:
+        """Return the place in memory of an element of what is indexed."""
+        taken = iter(self.arrays)
+        last = self.first + len(self.both)
+        inner, own = index[self.first : last], iter([*index[: self.first], *index[last:]])
+        place = x.offset
+        for axis, part in self.parts:
+            if axis is None:
+                next(own)
+            elif isinstance(part, slice):
+                start, _, step = part.indices(x.shape[axis])
+                place = place.plus(at(start * x.strides[axis]))
+                place = place.plus(next(own), step * x.strides[axis])
+            else:
+                atom: Atom = Const(part, INT64)
+                if part is None:
+                    array = next(taken)
+                    atom = low.atom(array, project(inner, array.shape))
+                place = place.plus(_position(low, atom, x.shape[axis]), x.strides[axis])
+        return place
 
 
-def _gathered(low: Lowering, op: Operation, template: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what gather and scatter share: first axis, index arrays, their common shape."""
-    arrays = [low.computed(x) for x in op.operands[-sum(p == "array" for p in template) :]]
-    first = _placement(template, len(arrays))
-    if any(part is None or part is Ellipsis for part in template):
-        raise NoNativeForm("an index with new axes")
-    both = np.broadcast_shapes(*[x.shape for x in arrays])
+def _index_of(
+    low: Lowering, template: tuple[Any, ...], operands: Sequence[Value], ndim: int
+) -> _Index:
+    """Return a static index with its arrays in memory."""
+    arrays = [low.computed(x) for x in operands]
     for x in arrays:
         if x.dtype.kind not in "iu":
             raise NoNativeForm("an index array")
         low.to_memory(x)
-    return first, arrays, both
-
-
-def _element_of(
-    low: Lowering,
-    x: Stored,
-    template: tuple[Any, ...],
-    arrays: list[Any],
-    first: int,
-    both: Shape,
-    index: list[Affine],
-) -> Affine:
-    """Return the place in memory that an index of the result refers to."""
-    from functrace.native.values import project
-
-    place, taken = x.offset, iter(arrays)
-    inner = index[first : first + len(both)]
-    own = iter([*index[:first], *index[first + len(both) :]])
-    rest = [(None, None, None)] * (len(x.shape) - len(template))
-    for axis, part in enumerate((*template, *rest)):
-        if part == indexing.ARRAY:
-            array = next(taken)
-            atom = low.atom(array, project(inner, array.shape))
-            place = place.plus(_position(low, atom, x.shape[axis]), x.strides[axis])
+    parts: list[tuple[int | None, Any]] = []
+    places: list[int] = []
+    axis = first = 0
+    used = sum(part is not None and part is not Ellipsis for part in template)
+    for k, part in enumerate((*template, *([] if Ellipsis in template else [Ellipsis]))):
+        if part is None:
+            parts.append((None, None))
+        elif part is Ellipsis:
+            parts += [(axis + n, slice(None)) for n in range(ndim - used)]
+            axis += ndim - used
+        elif isinstance(part, tuple):
+            parts.append((axis, slice(*part)))
+            axis += 1
+        elif part == indexing.ARRAY or (isinstance(part, int) and not isinstance(part, bool)):
+            if not places:
+                first = sum(n is None or isinstance(p, slice) for n, p in parts)
+            places.append(k)
+            parts.append((axis, None if part == indexing.ARRAY else part))
+            axis += 1
         else:
-            start, _, step = slice(*part).indices(x.shape[axis])
-            place = place.plus(at(start * x.strides[axis]))
-            place = place.plus(next(own), step * x.strides[axis])
-    return place
+            raise NoNativeForm("an index")
+    if arrays and places != list(range(places[0], places[-1] + 1)):
+        first = 0
+    both = np.broadcast_shapes(*[x.shape for x in arrays])
+    return _Index(parts, first, arrays, both)
 
 
 def _gather(low: Lowering, op: Operation) -> Value:
-    template = op.params[0]
-    first, arrays, both = _gathered(low, op, template)
     x = low.stored(op.operands[0])
+    index = _index_of(low, op.params[0], op.operands[1:], len(x.shape))
     target = low.target(op)
-    with low.builder.loops(op.shape) as index:
-        place = _element_of(low, x, template, arrays, first, both, index)
-        low.builder.store(target.buffer, target.place(index), low.builder.load(x.buffer, place))
-    if math.prod(op.shape) <= TINY:
-        return Scalars(low.elements(target), op.dtype)
+    with low.builder.loops(op.shape) as places:
+        place = index.place(low, x, places)
+        low.builder.store(target.buffer, target.place(places), low.builder.load(x.buffer, place))
+    return _of_size(low, target)
+
+
+def _of_size(low: Lowering, target: Stored) -> Value:
+    """Return an array in memory as scalars if it is tiny."""
+    if math.prod(target.shape) <= TINY:
+        return Scalars(low.elements(target), target.dtype)
     return target
 
 
-def _scatter(word: str) -> Row:
-    """``scatter_add`` and ``scatter_set``; the order of writes is NumPy's."""
-
-    def row(low: Lowering, op: Operation) -> Value:
-        template = op.params[0]
-        first, arrays, both = _gathered(low, op, template)
-        builder, dtype = low.builder, op.dtype
-        values = low.computed(op.operands[0 if word == "add" else 1])
-        target = low.target(op)
-        if word == "add":
-            low.fill(target, Const(dtype.type(0).item(), dtype))
-        else:
-            low.copy(target, op.operands[0])
-        low.to_memory(values)
-        space = _gathered_shape(target.shape, template, first, both)
-        from functrace.native.values import project
-
-        with builder.loops(space) as index:
-            place = _element_of(low, target, template, arrays, first, both, index)
-            atom = low.cast(low.atom(values, project(index, values.shape)), dtype)
-            if word == "add":
-                atom = builder.let(
-                    "or" if dtype.kind == "b" else "add",
-                    dtype,
-                    builder.load(target.buffer, place),
-                    atom,
-                )
-            builder.store(target.buffer, place, atom)
-        if math.prod(op.shape) <= TINY:
-            return Scalars(low.elements(target), dtype)
-        return target
-
-    return row
+def _scatter_add(low: Lowering, op: Operation) -> Value:
+    builder, dtype = low.builder, op.dtype
+    values = low.computed(op.operands[0])
+    index = _index_of(low, op.params[0], op.operands[1:], len(op.shape))
+    target = low.target(op)
+    low.fill(target, Const(dtype.type(0).item(), dtype))
+    low.to_memory(values)
+    with builder.loops(index.shape(target.shape), independent=False) as places:
+        place = index.place(low, target, places)
+        atom = low.cast(low.atom(values, project(places, values.shape)), dtype)
+        word = "or" if dtype.kind == "b" else "add"
+        total = builder.let(word, dtype, builder.load(target.buffer, place), atom)
+        builder.store(target.buffer, place, total)
+    return _of_size(low, target)
 
 
-def _gathered_shape(
-    shape: Shape, template: tuple[Any, ...], first: int, both: Shape
-) -> tuple[int, ...]:
-    """Return the shape of the elements that an index with arrays refers to."""
-    own: list[int] = []
-    for part, size in zip(
-        (*template, *[(None, None, None)] * (len(shape) - len(template))), shape, strict=True
-    ):
-        if part != indexing.ARRAY:
-            own.append(len(range(*slice(*part).indices(size))))
-    return (*own[:first], *both, *own[first:])
+def _scatter_set(low: Lowering, op: Operation) -> Value:
+    """Write values; of several for one element, the last one stays."""
+    x, values, *arrays = op.operands
+    values = low.computed(values)
+    if values.dtype.kind == "c" and op.dtype.kind != "c":
+        raise NoNativeForm("complex numbers in a real array")
+    index = _index_of(low, op.params[0], arrays, len(op.shape))
+    if sum(n > 1 for n in index.both) > 1 and math.prod(values.shape) > 1:
+        raise NoNativeForm("writes in an order that depends on strides")
+    target = low.target(op)
+    low.copy(target, x)
+    low.to_memory(values)
+    with low.builder.loops(index.shape(target.shape), independent=False) as places:
+        place = index.place(low, target, places)
+        atom = low.cast(low.atom(values, project(places, values.shape)), op.dtype)
+        low.builder.store(target.buffer, place, atom)
+    return _of_size(low, target)
+
+
+def _is_last_write(low: Lowering, op: Operation) -> Value:
+    """Return True where no later write is to the same element."""
+    template, shape = op.params
+    builder = low.builder
+    index = _index_of(low, template, op.operands, len(shape))
+    if sum(n > 1 for n in index.both) > 1:
+        raise NoNativeForm("writes in an order that depends on strides")
+    writer, target = low.array(tuple(shape), INT64), low.target(op)
+    number = builder.declare(Const(0, INT64))
+    with builder.loops(op.shape, independent=False) as places:
+        now = builder.get(number)
+        builder.store(writer.buffer, index.place(low, writer, places), now)
+        builder.assign(number, builder.let("add", INT64, now, Const(1, INT64)))
+    builder.assign(number, Const(0, INT64))
+    with builder.loops(op.shape, independent=False) as places:
+        now = builder.get(number)
+        last = builder.load(writer.buffer, index.place(low, writer, places))
+        is_last = builder.let("equal", np.dtype(bool), last, now)
+        builder.store(target.buffer, target.place(places), is_last)
+        builder.assign(number, builder.let("add", INT64, now, Const(1, INT64)))
+    return _of_size(low, target)
+
+
+def _take_along_axis(low: Lowering, op: Operation) -> Value:
+    x, positions = low.stored(op.operands[0]), low.computed(op.operands[1])
+    axis = op.params[0] % len(x.shape)
+    low.to_memory(positions)
+    target = low.target(op)
+    with low.builder.loops(op.shape) as index:
+        atom = low.atom(positions, project(index, positions.shape))
+        inside = [ZERO if x.shape[k] == 1 and k != axis else place for k, place in enumerate(index)]
+        inside[axis] = _position(low, atom, x.shape[axis])
+        low.builder.store(
+            target.buffer, target.place(index), low.builder.load(x.buffer, x.place(inside))
+        )
+    return _of_size(low, target)
+
+
+def _add_along_axis(low: Lowering, op: Operation) -> Value:
+    x, positions = (low.computed(y) for y in op.operands)
+    axis, size, is_permutation = op.params
+    builder, dtype = low.builder, op.dtype
+    if dtype.kind == "b" or x.shape != positions.shape:
+        raise NoNativeForm("sums along an axis that broadcast")
+    for y in (x, positions):
+        low.to_memory(y)
+    target = low.target(op)
+    low.fill(target, Const(dtype.type(0).item(), dtype))
+    with builder.loops(x.shape, independent=False) as index:
+        inside = list(index)
+        inside[axis] = _position(low, low.atom(positions, index), size)
+        place = target.place(inside)
+        atom = low.cast(low.atom(x, index), dtype)
+        if not is_permutation:
+            atom = builder.let("add", dtype, builder.load(target.buffer, place), atom)
+        builder.store(target.buffer, place, atom)
+    return _of_size(low, target)
+
+
+def _lines(shape: Shape, axes: int) -> tuple[int, int]:
+    kept = len(shape) - axes
+    return math.prod(shape[:kept]), math.prod(shape[kept:])
+
+
+def _take_flat(low: Lowering, op: Operation) -> Value:
+    axes = op.params[0]
+    x, positions = (low.stored(y) for y in op.operands)
+    (lines, size), (_, count) = _lines(x.shape, axes), _lines(positions.shape, axes)
+    target = low.target(op)
+    source = reshape_view(low, x, (lines, size))
+    where = reshape_view(low, positions, (lines, count))
+    made = Stored(target.buffer, target.offset, (count, 1), (lines, count))
+    if not target.is_contiguous:
+        raise NoNativeForm("a result that is not contiguous")
+    with low.builder.loops((lines, count)) as (line, k):
+        place = _inside(low, low.atom(where, (line, k)), size)
+        low.builder.store(made.buffer, made.place((line, k)), low.atom(source, (line, place)))
+    return _of_size(low, target)
+
+
+def _put_flat(low: Lowering, op: Operation) -> Value:
+    sizes, is_permutation = op.params
+    x, positions = (low.stored(y) for y in op.operands)
+    lines, count = _lines(x.shape, len(sizes))
+    size = math.prod(sizes)
+    builder, dtype = low.builder, op.dtype
+    target = low.target(op)
+    if not target.is_contiguous or dtype.kind == "b":
+        raise NoNativeForm("a result that is not contiguous")
+    low.fill(target, Const(dtype.type(0).item(), dtype))
+    values = reshape_view(low, x, (lines, count))
+    where = reshape_view(low, positions, (lines, count))
+    made = Stored(target.buffer, target.offset, (size, 1), (lines, size))
+    with builder.loops((lines, count), independent=False) as (line, k):
+        place = made.place((line, _inside(low, low.atom(where, (line, k)), size)))
+        atom = low.atom(values, (line, k))
+        if not is_permutation:
+            atom = builder.let("add", dtype, builder.load(made.buffer, place), atom)
+        builder.store(made.buffer, place, atom)
+    return _of_size(low, target)
+
+
+def _inside(low: Lowering, atom: Atom, size: int) -> Affine:
+    """Return an index that is not negative; the function fails if it is out of range."""
+    let, boolean = low.builder.let, np.dtype(bool)
+    atom = low.cast(atom, INT64)
+    low.builder.fail(let("less", boolean, atom, Const(0, INT64)), 1)
+    low.builder.fail(let("greater_equal", boolean, atom, Const(size, INT64)), 1)
+    return affine(atom)
 
 
 ROWS: dict[Primitive, Row] = {
-    indexing.scatter_add_p: _scatter("add"),
+    indexing.scatter_add_p: _scatter_add,
+    indexing.is_last_write_p: _is_last_write,
+    indexing.scatter_set_p: _scatter_set,
+    indexing.scatter_each_p: _scatter_set,
+    sorting.take_along_axis_p: _take_along_axis,
+    sorting.add_along_axis_p: _add_along_axis,
+    windows.take_flat_p: _take_flat,
+    windows.put_flat_p: _put_flat,
     indexing.index_p: _view(
         lambda atoms, op: atoms[indexing.decode_index(op.params[0])], _index_memory
     ),

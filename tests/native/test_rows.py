@@ -1,0 +1,105 @@
+"""Operations as machine code equal NumPy's, and fail where NumPy warns or raises."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed")
+
+from tests.native.test_loops import whole
+from tests.native.test_programs import native
+
+DIVISIONS = (np.remainder, np.floor_divide, np.fmod)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "i1", "u8", "u1", "f8", "f4"])
+@pytest.mark.parametrize("f", DIVISIONS, ids=lambda f: f.__name__)
+def test_divisions_that_round(f: Any, dtype: str) -> None:
+    x = np.arange(-60, 60).astype(dtype)
+    y = np.where(np.arange(120) % 7 == 3, 5, np.arange(120) % 7 - 3).astype(dtype)
+    whole(f, x, y)
+    whole(lambda x: f(x, 7), x)
+
+
+@pytest.mark.parametrize("f", DIVISIONS, ids=lambda f: f.__name__)
+def test_divisions_of_integers_by_zero_warn_as_numpy(f: Any) -> None:
+    x, y = np.arange(50), np.arange(50) - 20
+    made = native(ft.trace(f)(x, y))
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        (found,) = made.call(x, y)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, f(x, y))
+    least, one = np.full(50, np.iinfo(np.int64).min), np.full(50, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(made.call(least, one)[0], f(least, one))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i2", "u4"])
+def test_shifts_and_bits(dtype: str) -> None:
+    x = np.arange(-50, 50).astype(dtype)
+    y = (np.arange(100) % 70).astype(dtype)
+    whole(lambda x, y: (x << y, x >> y, np.bitwise_count(x)), x, y)
+
+
+@pytest.mark.parametrize("size", [5, 200])
+def test_elementwise_functions(size: int) -> None:
+    x = np.linspace(-3.0, 3.0, size)
+    whole(
+        lambda x: (np.round(x, 2), np.round(x * 100, -1), np.sinc(x), np.float_power(x + 4, 1.5)), x
+    )
+    whole(ft.grad(lambda x: np.sum(np.sin(x) * np.remainder(x, 0.7))), x)
+
+
+INDICES = {
+    "apart": lambda x, i: x[i, :, i],
+    "apart by a new axis": lambda x, i: x[i, None, i],
+    "with an integer": lambda x, i: x[1, :, i],
+    "beside": lambda x, i: x[:, i, i],
+    "steps": lambda x, i: x[::2, i, 1:],
+    "ellipsis": lambda x, i: x[..., i],
+    "new axes": lambda x, i: x[None, i, :, None],
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_indices_with_arrays(name: str) -> None:
+    x = np.arange(60.0).reshape(3, 4, 5)
+    i = np.array([2, 0, -1, 2])
+    f = INDICES[name]
+    whole(f, x, i)
+    whole(ft.grad(lambda x, i: np.sum(f(x, i) ** 2)), x, i)
+
+
+def test_writes() -> None:
+    x, v, i = np.arange(60.0).reshape(12, 5), np.arange(4.0), np.array([2, 0, 11, 2])
+
+    def f(x: Any, v: Any, i: Any) -> Any:
+        y = x * 1.0
+        y[i, 1] = v
+        y[3:5] = 7.0
+        y[-1, i % 5] = v * 2
+        return y
+
+    whole(f, x, v, i)
+    whole(ft.grad(lambda x, v, i: np.sum(f(x, v, i) ** 2), (0, 1)), x, v, i)
+
+
+def test_elements_along_an_axis() -> None:
+    x = np.arange(120.0).reshape(6, 20)
+    i = np.argsort(np.cos(x), axis=1)
+    whole(lambda x, i: np.take_along_axis(x, i, 1), x, i)
+    whole(ft.grad(lambda x, i: np.sum(np.take_along_axis(x, i[:, :3], 1) ** 2)), x, i)
+
+
+def test_an_index_out_of_range_raises_numpys_error() -> None:
+    x = np.arange(10.0)
+    made = native(ft.trace(lambda x, i: x[i])(x, np.array([1, 2])))
+    with pytest.raises(IndexError):
+        made.call(x, np.array([1, 10]))
