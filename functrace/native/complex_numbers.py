@@ -36,6 +36,7 @@ from functrace.native.loop_ir import (
     Store,
     While,
     at,
+    walk,
 )
 
 BOOL = np.dtype(bool)
@@ -511,5 +512,10 @@ def split_complex(function: Function, builder: Builder) -> None:
     Raises:
         ComplexOpError: if an op has no formula.
     """
-    if any(buffer.dtype.kind == "c" for buffer in function.buffers):
+    has_scalars = any(
+        statement.dtype.kind == "c"
+        for statement in walk(function.body)
+        if isinstance(statement, Let | Load | Declare | Get)
+    )
+    if has_scalars or any(buffer.dtype.kind == "c" for buffer in function.buffers):
         function.body = _Splitter(builder.successor()).block(function.body)

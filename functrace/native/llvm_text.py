@@ -62,6 +62,7 @@ def stored_type(dtype: DType) -> str:
 
 def constant_text(value: complex, dtype: DType) -> str:
     """Return the text of a number."""
+    assert dtype.kind in "fiub", dtype  # complex numbers have been split
     if dtype.kind == "f":
         number = float(dtype.type(value))
         return "0x" + struct.pack(">d", number).hex().upper()
