@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -44,8 +45,21 @@ EXAMPLES = {"quick": 3, "not full": 10, "(full or draws) and not release": 25}
 """Number of examples per law, by the expression of ``-m``; otherwise ``MOST_EXAMPLES``."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--native``: ``jit`` without a backend compiles to machine code."""
+    parser.addoption("--native", action="store_true", help="jit compiles to machine code")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the one hypothesis profile, which is reproducible."""
+    """Load the one hypothesis profile, which is reproducible; keep object code out of the user's
+    directories.
+    """
+    os.environ["FUNCTRACE_CACHE"] = ""
+    if config.getoption("native"):
+        from functrace.api.staging import jitted
+
+        named = jitted.backend_named
+        jitted.backend_named = lambda name: named("native" if name is None else name)
     settings.register_profile(
         "functrace",
         derandomize=True,
