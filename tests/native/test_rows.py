@@ -103,3 +103,44 @@ def test_an_index_out_of_range_raises_numpys_error() -> None:
     made = native(ft.trace(lambda x, i: x[i])(x, np.array([1, 2])))
     with pytest.raises(IndexError):
         made.call(x, np.array([1, 10]))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "b1"])
+@pytest.mark.parametrize("shape", [(5,), (4, 7), (3, 9), (1000,), (4, 65), (1,), (2, 2, 40)])
+def test_sorting(shape: tuple[int, ...], dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    x = (rng.normal(size=shape) * 50).astype(dtype)
+    if dtype[0] == "f":
+        x.flat[::7] = np.nan
+        x.flat[3::11] = np.inf
+    whole(lambda x: (np.sort(x), np.sort(x, axis=0), np.argsort(x, axis=-1, kind="stable")), x)
+
+
+def test_argsort_of_equal_keys_is_numpys() -> None:
+    x = np.random.default_rng(2).permutation(300).astype(float)
+    whole(np.argsort, x)
+    x[5] = x[7]
+    made = native(ft.trace(np.argsort)(x))
+    np.testing.assert_array_equal(made.call(x)[0], np.argsort(x))
+    assert made.fallbacks == 1
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["f8", "i8", "u1"])
+def test_searching(dtype: str, side: Any) -> None:
+    a = np.sort(np.random.default_rng(3).integers(0, 30, 47)).astype(dtype)
+    v = np.arange(-3, 40, 0.5)
+    whole(lambda a, v: np.searchsorted(a, v, side), a, v)
+    if dtype == "f8":
+        a, v = np.append(a, np.nan), np.append(v, np.nan)
+        (found,) = native(ft.trace(lambda a, v: np.searchsorted(a, v, side))(a, v)).call(a, v)
+        np.testing.assert_array_equal(found, np.searchsorted(a, v, side))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (20, 30)])
+def test_norms_and_variances(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(4).normal(size=shape)
+    whole(lambda x: (np.var(x), np.var(x, axis=0, ddof=1), np.std(x, axis=1, keepdims=True)), x)
+    whole(lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=1), np.linalg.norm(x, 3, axis=0)), x)
+    whole(lambda x: (np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 0)), x)
+    whole(ft.grad(lambda x: np.sum(np.var(x, axis=0)) + np.sum(np.linalg.norm(x, axis=1))), x)

@@ -17,6 +17,8 @@ from functrace.native.rows import (
     identities,
     layout,
     reductions,
+    sorting,
+    statistics,
 )
 
 FUSED.update((*elementwise.ROWS, *arithmetic.ROWS, *reductions.FUSED))
@@ -37,6 +39,8 @@ ROWS: Mapping[Primitive, Row] = {
     **layout.ROWS,
     **identities.ROWS,
     **reductions.ROWS,
+    **statistics.ROWS,
+    **sorting.ROWS,
     **contraction.ROWS,
     **control.ROWS,
 }

@@ -334,10 +334,10 @@ def _gather(low: Lowering, op: Operation) -> Value:
     with low.builder.loops(op.shape) as places:
         place = index.place(low, x, places)
         low.builder.store(target.buffer, target.place(places), low.builder.load(x.buffer, place))
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
-def _of_size(low: Lowering, target: Stored) -> Value:
+def of_size(low: Lowering, target: Stored) -> Value:
     """Return an array in memory as scalars if it is tiny."""
     if math.prod(target.shape) <= TINY:
         return Scalars(low.elements(target), target.dtype)
@@ -357,7 +357,7 @@ def _scatter_add(low: Lowering, op: Operation) -> Value:
         word = "or" if dtype.kind == "b" else "add"
         total = builder.let(word, dtype, builder.load(target.buffer, place), atom)
         builder.store(target.buffer, place, total)
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _scatter_set(low: Lowering, op: Operation) -> Value:
@@ -376,7 +376,7 @@ def _scatter_set(low: Lowering, op: Operation) -> Value:
         place = index.place(low, target, places)
         atom = low.cast(low.atom(values, project(places, values.shape)), op.dtype)
         low.builder.store(target.buffer, place, atom)
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _is_last_write(low: Lowering, op: Operation) -> Value:
@@ -399,7 +399,7 @@ def _is_last_write(low: Lowering, op: Operation) -> Value:
         is_last = builder.let("equal", np.dtype(bool), last, now)
         builder.store(target.buffer, target.place(places), is_last)
         builder.assign(number, builder.let("add", INT64, now, Const(1, INT64)))
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _take_along_axis(low: Lowering, op: Operation) -> Value:
@@ -414,7 +414,7 @@ def _take_along_axis(low: Lowering, op: Operation) -> Value:
         low.builder.store(
             target.buffer, target.place(index), low.builder.load(x.buffer, x.place(inside))
         )
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _add_along_axis(low: Lowering, op: Operation) -> Value:
@@ -435,7 +435,7 @@ def _add_along_axis(low: Lowering, op: Operation) -> Value:
         if not is_permutation:
             atom = builder.let("add", dtype, builder.load(target.buffer, place), atom)
         builder.store(target.buffer, place, atom)
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _lines(shape: Shape, axes: int) -> tuple[int, int]:
@@ -456,7 +456,7 @@ def _take_flat(low: Lowering, op: Operation) -> Value:
     with low.builder.loops((lines, count)) as (line, k):
         place = _inside(low, low.atom(where, (line, k)), size)
         low.builder.store(made.buffer, made.place((line, k)), low.atom(source, (line, place)))
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _put_flat(low: Lowering, op: Operation) -> Value:
@@ -478,7 +478,7 @@ def _put_flat(low: Lowering, op: Operation) -> Value:
         if not is_permutation:
             atom = builder.let("add", dtype, builder.load(made.buffer, place), atom)
         builder.store(made.buffer, place, atom)
-    return _of_size(low, target)
+    return of_size(low, target)
 
 
 def _inside(low: Lowering, atom: Atom, size: int) -> Affine:

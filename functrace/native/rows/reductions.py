@@ -24,7 +24,8 @@ from functrace.ops.cumulative import cumprod_p, cumsum_p
 BOOL, INT64 = np.dtype(bool), np.dtype(np.int64)
 
 
-def _limit(dtype: DType, sign: int) -> Any:
+def limit(dtype: DType, sign: int) -> Any:
+    """Return the largest (or least) number of a dtype."""
     if dtype.kind == "f":
         return sign * math.inf
     if dtype.kind == "b":
@@ -36,8 +37,8 @@ def _limit(dtype: DType, sign: int) -> Any:
 _FIRST: dict[str, Callable[[DType], Any]] = {
     "add_any_order": lambda dtype: dtype.type(0).item(),
     "mul": lambda dtype: dtype.type(1).item(),
-    "maximum": lambda dtype: _limit(dtype, -1),
-    "minimum": lambda dtype: _limit(dtype, 1),
+    "maximum": lambda dtype: limit(dtype, -1),
+    "minimum": lambda dtype: limit(dtype, 1),
     "and": lambda dtype: True,
     "or": lambda dtype: False,
 }
@@ -198,14 +199,14 @@ def _softmax(is_log: bool) -> Row:
         dtype = op.dtype
         if dtype.kind != "f":
             raise NoNativeForm("softmax of integers")
-        most = _reduced(low, op, "maximum", x, axes, kept)
+        most = reduced(low, op, "maximum", x, axes, kept)
         moved = low.elementwise(
             lambda inner, a, m: inner.builder.let("sub", dtype, a, m), [x, most], x.shape, dtype
         )
         power = low.elementwise(
             lambda inner, a: inner.builder.let("exp", dtype, a), [moved], x.shape, dtype, 20
         )
-        total = _reduced(low, op, "add_any_order", power, axes, kept)
+        total = reduced(low, op, "add_any_order", power, axes, kept)
         if not is_log:
             return low.elementwise(
                 lambda inner, a, t: inner.builder.let("div", dtype, a, t),
@@ -224,7 +225,7 @@ def _softmax(is_log: bool) -> Row:
     return row
 
 
-def _reduced(
+def reduced(
     low: Lowering, op: Operation, word: str, x: Value, axes: tuple[int, ...], kept: tuple[int, ...]
 ) -> Value:
     """Reduce and keep the axes."""
