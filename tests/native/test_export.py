@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 
 import functrace as ft
+from functrace.native import lowering, rows
 from functrace.native.c_text import kernel_text
 from functrace.native.c_words import kernel_name, number_text, type_name
 from functrace.native.kernels import KERNELS, LARGEST_ANGLE, ULP
 from functrace.native.llvm_text import operand_count
 from functrace.native.loop_ir import BOOL, INT64
-from functrace.native.lowering import DTYPES
 from tests.laws.programs import Recipe, programs, seeds
 
 CC = shutil.which("cc")
@@ -175,7 +176,7 @@ def test_integers_wrap(dtype: str, tmp_path: Path) -> None:
 
 @needs_compiler
 def test_complex_numbers_are_pairs(tmp_path: Path) -> None:
-    if np.dtype(complex) not in DTYPES:
+    if np.dtype(complex) not in lowering.DTYPES:
         pytest.skip("complex numbers have no native form")
 
     def f(z: Any, w: Any, x: Any) -> Any:
@@ -203,7 +204,67 @@ def test_numbers_are_written_exactly() -> None:
     assert number_text(-np.inf, np.dtype(float)) == "-INFINITY"
 
 
+# -- simplified loops --
+
+
+def differences(x: Any) -> Any:
+    second = x[2:] - 2.0 * x[1:-1] + x[:-2]
+    return np.sum(np.sin(second) * x[1:-1]) + np.sum(np.roll(x, 3) * x) + np.sum(x[::2] ** 3)
+
+
+SLICES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "differences": (ft.grad(differences), (VECTOR,)),
+    "twice": (lambda x: ft.jvp(ft.grad(differences), (x,), (np.cos(x),)), (VECTOR,)),
+    "padded": (lambda x: np.pad(x, (2, 3)) * 2.0 + np.concatenate([x, x[:5]]), (VECTOR,)),
+    "planes": (
+        ft.grad(lambda x: np.sum((x[1:] - x[:-1]) ** 2) + np.sum(np.exp(x[:, 1:] * x[:, :-1]))),
+        (0.1 * RNG.normal(size=(9, 11)),),
+    ),
+    "in_a_loop": (
+        ft.grad(lambda x: np.sum(ft.scan(
+            lambda c, _: (np.concatenate([c[1:] * c[:-1], x[:1]]), c[3]), x, None, length=4
+        )[0])),
+        (VECTOR,),
+    ),
+    "heat": (
+        lambda x: ft.fori_loop(
+            0, 9, lambda _, u: np.concatenate([u[:1], u[1:-1] + 0.1 * np.diff(u, 2), u[-1:]]), x
+        ),
+        (VECTOR,),
+    ),
+    "written_twice": (
+        lambda x, k: np.where(x > 0, x, 0.0)[k] + np.cumsum(x)[k] * x, (VECTOR, np.arange(50)[::-1].copy()),
+    ),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", SLICES)
+def test_simplified_loops_equal_numpy(name: str, tmp_path: Path) -> None:
+    f, examples = SLICES[name]
+    checked(tmp_path, f, *examples, flags=SANITIZERS)
+
+
+def test_slices_are_written_in_place(tmp_path: Path) -> None:
+    source, *_ = ft.export(ft.grad(rosenbrock), np.ones(1000), directory=tmp_path, name="slope")
+    text = source.read_text()
+    assert text.count("for (") == 2
+    assert "[999] = 0.0;" in text
+
+
 # -- random programs --
+
+
+@contextmanager
+def arrays_in_memory() -> Generator[None]:
+    """Lower small arrays as large ones: to loops over memory, instead of scalars."""
+    modules = (lowering, rows.contraction, rows.control, rows.elementwise, rows.layout, rows.reductions)  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for module in modules:
+            for name in ("TINY", "STRAIGHT"):
+                if hasattr(module, name):
+                    patch.setattr(module, name, 1)
+        yield
 
 
 def _assert_sanitized(recipe: Recipe, seed: int) -> None:
@@ -229,11 +290,28 @@ def test_random_programs_under_sanitizers(recipe: Recipe, seed: int) -> None:
 
 
 @needs_compiler
+@settings(max_examples=6)
+@given(programs(), seeds())
+def test_random_programs_as_loops_under_sanitizers(recipe: Recipe, seed: int) -> None:
+    with arrays_in_memory():
+        _assert_sanitized(recipe, seed)
+
+
+@needs_compiler
 @pytest.mark.full
 @settings(max_examples=500)
 @given(programs(), seeds())
 def test_many_random_programs_under_sanitizers(recipe: Recipe, seed: int) -> None:
     _assert_sanitized(recipe, seed)
+
+
+@needs_compiler
+@pytest.mark.full
+@settings(max_examples=300)
+@given(programs(), seeds())
+def test_many_random_programs_as_loops_under_sanitizers(recipe: Recipe, seed: int) -> None:
+    with arrays_in_memory():
+        _assert_sanitized(recipe, seed)
 
 
 # -- elementary functions --

@@ -99,12 +99,14 @@ def _c_files(program: Program, name: str, leaves: list[Any]) -> dict[str, str]:
     from functrace.native.c_words import RESERVED
     from functrace.native.lowering import NoNativeForm, lower
     from functrace.native.rows import ROWS
+    from functrace.native.simplify import simplify
 
     if name in RESERVED:
         raise ArgumentError(f"export: {name!r} is a word of C", fix="choose another name: name=...")
     flat = Runner(program).flat
     try:
         function = lower(planned(flat, Policy()), ROWS, name)
+        simplify(function)
         made = CFunction(function, name, program.input_names or (), flat)
     except NoNativeForm as missing:
         raise UnsupportedFunctionError(
