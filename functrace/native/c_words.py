@@ -14,6 +14,7 @@ from functrace.native.loop_ir import DType
 _TYPES: Final = {"f8": "double", "f4": "float", "b1": "bool", "c16": "double", "c8": "float"}
 
 _WORDS: Final = """
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
     auto break case char const continue default do double else enum extern float for goto if
     inline int long register restrict return short signed sizeof static struct switch typedef
     union unsigned void volatile while _Bool _Complex _Imaginary bool true false main NULL
@@ -22,10 +23,31 @@ _WORDS: Final = """
     printf work y0 y1 yn j0 j1 jn and and_eq asm bitand bitor catch class compl delete
     explicit export friend mutable namespace new not not_eq operator or or_eq private
     protected public template this throw try typename using virtual xor xor_eq typeof alignas
-    alignof nullptr constexpr INFINITY NAN M_PI I
+    alignof nullptr constexpr INFINITY NAN M_PI I EOF FILE linux unix
 """
 RESERVED: Final = frozenset(_WORDS.split())
 """Words of C, C++ and their libraries that are no names of variables."""
+
+_MATH: Final = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
+    fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p
+    log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round
+    scalbln scalbn sin sinh sqrt tan tanh tgamma trunc gamma drem significand
+"""
+_LIBRARY: Final = """
+    fpclassify isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnormal
+    isunordered signbit memchr memcmp memmove memset strcat strchr strcmp strcoll strcpy strcspn
+    strerror strlen strncat strncmp strncpy strpbrk strrchr strspn strstr strtok strxfrm clearerr
+    fclose feof ferror fflush fgetc fgetpos fgets fopen fprintf fputc fputs fread freopen fscanf
+    fseek fsetpos ftell fwrite getc getchar gets perror putc putchar puts remove rename rewind scanf
+    setbuf setvbuf snprintf sprintf sscanf tmpfile tmpnam ungetc vfprintf vprintf vsprintf index
+    rindex malloc free calloc realloc abs div exit abort system rand random time clock signal
+    double_t float_t EOF FILE
+"""
+RESERVED_FUNCTIONS: Final = RESERVED.union(
+    _LIBRARY.split(), *[(x, f"{x}f", f"{x}l") for x in _MATH.split()]
+)
+"""Words that are no names of functions: the headers that are included may declare them."""
 
 
 def type_name(dtype: DType) -> str:

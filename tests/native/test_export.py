@@ -493,7 +493,7 @@ def test_numpy_source_runs(tmp_path: Path) -> None:
 
 
 def test_bad_arguments_say_what_to_do(tmp_path: Path) -> None:
-    for name in ("-", "9", "a-b", "_x", "é", "double"):
+    for name in ("-", "9", "a-b", "_x", "é", "double", "exp", "gammaf"):
         with pytest.raises(ft.errors.ArgumentError, match="fix: "):
             ft.export(rosenbrock, VECTOR, directory=tmp_path, name=name)
     with pytest.raises(ft.errors.ArgumentError, match='language="c"'):

@@ -96,13 +96,16 @@ def _c_files(program: Program, name: str, leaves: list[Any]) -> dict[str, str]:
     from functrace.executor.plan.planner import planned
     from functrace.executor.policy import Policy
     from functrace.native.c_files import CFunction
-    from functrace.native.c_words import RESERVED
+    from functrace.native.c_words import RESERVED_FUNCTIONS
     from functrace.native.lowering import NoNativeForm, lower
     from functrace.native.rows import ROWS
     from functrace.native.simplify import simplify
 
-    if name in RESERVED:
-        raise ArgumentError(f"export: {name!r} is a word of C", fix="choose another name: name=...")
+    if name in RESERVED_FUNCTIONS:
+        raise ArgumentError(
+            f"export: {name!r} is a word of C, or a function of its library",
+            fix="choose another name: name=...",
+        )
     flat = Runner(program).flat
     try:
         function = lower(planned(flat, Policy()), ROWS, name)
