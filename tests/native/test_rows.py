@@ -144,3 +144,28 @@ def test_norms_and_variances(shape: tuple[int, ...]) -> None:
     whole(lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=1), np.linalg.norm(x, 3, axis=0)), x)
     whole(lambda x: (np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 0)), x)
     whole(ft.grad(lambda x: np.sum(np.var(x, axis=0)) + np.sum(np.linalg.norm(x, axis=1))), x)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (9, 9), (40, 40), (3, 2, 2), (2, 5, 12, 12)])
+def test_linear_algebra(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(5)
+    a = (rng.normal(size=shape) + (2 + shape[-1]) * np.eye(shape[-1]))[..., ::-1, :]
+    b, v = rng.normal(size=(*shape[:-1], 3)), rng.normal(size=shape[-1])
+    symmetric = a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])
+    whole(np.linalg.solve, a, b)
+    whole(np.linalg.solve, a, v)
+    whole(lambda a: np.linalg.solve(a, np.eye(shape[-1])[:, :1]), a)
+    whole(np.linalg.inv, a)
+    whole(np.linalg.det, a)
+    whole(np.linalg.cholesky, symmetric)
+    whole(lambda a, b: np.linalg.solve(a, b).sum(), np.swapaxes(a, -1, -2), b)
+
+
+def test_matrices_that_lapack_refuses_raise() -> None:
+    a = np.ones((9, 9))
+    for f in (np.linalg.inv, np.linalg.cholesky, lambda a: np.linalg.solve(a, a)):
+        made = native(ft.trace(f)(np.eye(9)))
+        with pytest.raises(np.linalg.LinAlgError):
+            made.call(a if f is not np.linalg.cholesky else -a)
+    made = native(ft.trace(np.linalg.det)(np.eye(9)))
+    assert made.call(a)[0] == 0.0

@@ -14,6 +14,7 @@ from functrace.native.rows import (
     contraction,
     control,
     elementwise,
+    factorizations,
     identities,
     layout,
     reductions,
@@ -42,6 +43,7 @@ ROWS: Mapping[Primitive, Row] = {
     **statistics.ROWS,
     **sorting.ROWS,
     **contraction.ROWS,
+    **factorizations.ROWS,
     **control.ROWS,
 }
 """Lowering by primitive."""

@@ -288,7 +288,8 @@ def _solved(low: Lowering, a: AtomArray, b: AtomArray, dtype: DType) -> Any:
     return x
 
 
-def _solve(low: Lowering, op: Operation) -> Value:
+def solve_few(low: Lowering, op: Operation) -> Value:
+    """Return the solution of few equations, in straight-line code."""
     a, b = op.operands
     if math.prod(b.shape) > TINY or len(b.shape) not in (1, 2):
         raise NoNativeForm("solve with many right-hand sides")
@@ -298,7 +299,8 @@ def _solve(low: Lowering, op: Operation) -> Value:
     return Scalars(_solved(low, left, matrix, op.dtype).reshape(op.shape), op.dtype)
 
 
-def _inverse(low: Lowering, op: Operation) -> Value:
+def inverse_few(low: Lowering, op: Operation) -> Value:
+    """Return the inverse of a small matrix, in straight-line code."""
     a = _square(low, op, op.operands[0])
     n, dtype = len(a), op.dtype
     unit = scalars(
@@ -307,7 +309,8 @@ def _inverse(low: Lowering, op: Operation) -> Value:
     return Scalars(_solved(low, a, unit, dtype), dtype)
 
 
-def _determinant(low: Lowering, op: Operation) -> Value:
+def determinant_few(low: Lowering, op: Operation) -> Value:
+    """Return the determinant of a small matrix, in straight-line code."""
     a = _square(low, op, op.operands[0])
     rows, total = _eliminated(low, [list(row) for row in a], op.dtype)
     for k in range(len(rows)):
@@ -326,25 +329,6 @@ def _cofactor(low: Lowering, op: Operation) -> Value:
     return scalars(found, op.shape, op.dtype)
 
 
-def _cholesky(low: Lowering, op: Operation) -> Value:
-    a = _square(low, op, op.operands[0])
-    let, dtype, n = low.builder.let, op.dtype, len(a)
-    zero = Const(0.0, dtype)
-    made = scalars([zero] * (n * n), (n, n), dtype).atoms
-    for j in range(n):
-        total = a[j, j]
-        for k in range(j):
-            total = let("sub", dtype, total, let("mul", dtype, made[j, k], made[j, k]))
-        low.builder.fail(let("not", BOOL, let("greater", BOOL, total, zero)), 1)
-        made[j, j] = let("sqrt", dtype, total)
-        for i in range(j + 1, n):
-            total = a[i, j]
-            for k in range(j):
-                total = let("sub", dtype, total, let("mul", dtype, made[i, k], made[j, k]))
-            made[i, j] = let("div", dtype, total, made[j, j])
-    return Scalars(made, dtype)
-
-
 def _named(name: str, row: Row) -> dict[Primitive, Row]:
     return {
         value: row
@@ -361,9 +345,6 @@ ROWS: dict[Primitive, Row] = {
     ops.dot_p: _matmul,
     ops.matmul_in_parts_p: _matmul,
     ops.einsum_p: _einsum,
-    **_named("solve", _solve),
-    **_named("inv", _inverse),
-    **_named("det", _determinant),
     **_named("cofactor", _cofactor),
 }
 """Lowering by primitive."""

@@ -1,0 +1,262 @@
+"""Linear equations, determinants and Cholesky factors of stacks of matrices, in loops.
+
+Elimination exchanges rows as LAPACK does. What LAPACK refuses (a singular matrix, one that is not
+positive definite) fails, so that NumPy raises; so does a zero pivot of a determinant.
+
+Layer: 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, final
+
+import numpy as np
+
+from functrace.ir.primitive import Primitive
+from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, DType, Scalar, affine, at
+from functrace.native.lowering import Lowering, NoNativeForm, Operation, Row
+from functrace.native.rows import contraction, layout
+from functrace.native.values import Stored, Value, project
+from functrace.ops import cholesky, linalg, triangular
+
+BOOL = np.dtype(bool)
+MOST_ROWS: Final = 64
+"""Rows of matrices up to which the loops here are used; LAPACK has blocks for larger ones."""
+
+
+@final
+class _Matrix(NamedTuple):
+    """A matrix in memory, and the builder's operations on its elements."""
+
+    low: Lowering
+    view: Stored
+
+    def get(self, row: Affine, column: Affine) -> Atom:
+        """Read an element."""
+        return self.low.builder.load(self.view.buffer, self.view.place((row, column)))
+
+    def set(self, row: Affine, column: Affine, value: Atom) -> None:
+        """Write an element."""
+        self.low.builder.store(self.view.buffer, self.view.place((row, column)), value)
+
+    def subtract(self, row: Affine, column: Affine, factor: Atom, value: Atom) -> None:
+        """Subtract a product from an element."""
+        dtype, let = self.view.dtype, self.low.builder.let
+        product = let("mul", dtype, factor, value)
+        self.set(row, column, let("sub", dtype, self.get(row, column), product))
+
+
+def _need(op: Operation, a: Value) -> int:
+    """Return the rows of matrices; raises for large ones."""
+    n = a.shape[-1]
+    if op.dtype.kind != "f" or not 0 < n <= MOST_ROWS or a.shape[-2] != n or 0 in op.shape:
+        raise NoNativeForm(f"{op.primitive.name} of larger matrices")
+    return n
+
+
+def _copied(low: Lowering, x: Value, index: Sequence[Affine], to: Stored) -> None:
+    """Copy the matrix at an index of a stack, converted to a dtype."""
+    b = low.builder
+    stack = x.shape[: len(x.shape) - len(to.shape)]
+    before = project(index, stack) if stack else ()
+    with b.loops(to.shape) as inner:
+        atom = low.cast(low.atom(x, [*before, *inner]), to.dtype)
+        b.store(to.buffer, to.place(inner), atom)
+
+
+def _after(low: Lowering, counter: Scalar, size: int) -> Atom:
+    """Return how many rows follow a row."""
+    return low.builder.let("sub", INT64, Const(size - 1, INT64), counter)
+
+
+def _factor(low: Lowering, a: _Matrix, right: Sequence[_Matrix]) -> Scalar:
+    """Eliminate in place, and in right-hand sides; returns the mutable sign of the exchanges."""
+    b, dtype, n = low.builder, a.view.dtype, a.view.shape[0]
+    let = b.let
+    sign = b.declare(Const(1.0, dtype))
+    with b.loop(n) as k:
+        here = affine(k)
+        best, place = b.declare(let("fabs", dtype, a.get(here, here))), b.declare(k)
+        with b.loop(_after(low, k, n)) as c:
+            row = let("add", INT64, let("add", INT64, k, c), Const(1, INT64))
+            size = let("fabs", dtype, a.get(affine(row), here))
+            largest = b.get(best)
+            is_larger = let("greater", BOOL, size, largest)
+            b.assign(best, let("select", dtype, is_larger, size, largest))
+            b.assign(place, let("select", INT64, is_larger, row, b.get(place)))
+        b.fail(let("equal", BOOL, b.get(best), Const(0.0, dtype)), 1)
+        pivot_row = b.get(place)
+        there = affine(pivot_row)
+        for matrix in (a, *right):
+            with b.loop(matrix.view.shape[1]) as c:
+                x, y = matrix.get(here, affine(c)), matrix.get(there, affine(c))
+                matrix.set(here, affine(c), y)
+                matrix.set(there, affine(c), x)
+        moved, old = let("not_equal", BOOL, pivot_row, k), b.get(sign)
+        b.assign(sign, let("select", dtype, moved, let("neg", dtype, old), old))
+        pivot = a.get(here, here)
+        with b.loop(_after(low, k, n)) as r:
+            row = affine(r).plus(here).plus(at(1))
+            factor = let("div", dtype, a.get(row, here), pivot)
+            with b.loop(_after(low, k, n)) as c:
+                column = affine(c).plus(here).plus(at(1))
+                a.subtract(row, column, factor, a.get(here, column))
+            for matrix in right:
+                with b.loop(matrix.view.shape[1]) as c:
+                    matrix.subtract(row, affine(c), factor, matrix.get(here, affine(c)))
+    return sign
+
+
+def _substitute(low: Lowering, a: _Matrix, x: _Matrix, *, lower: bool, unit: bool) -> None:
+    """Solve for a triangular matrix, in place of the right-hand sides."""
+    b, dtype, n = low.builder, a.view.dtype, a.view.shape[0]
+    with b.loop(n, reverse=not lower) as k:
+        here = affine(k)
+        pivot = Const(1.0, dtype) if unit else a.get(here, here)
+        if not unit:
+            b.fail(b.let("equal", BOOL, pivot, Const(0.0, dtype)), 1)
+        with b.loop(x.view.shape[1]) as c:
+            if not unit:
+                x.set(here, affine(c), b.let("div", dtype, x.get(here, affine(c)), pivot))
+        with b.loop(_after(low, k, n) if lower else k) as r:
+            row = affine(r).plus(here).plus(at(1)) if lower else affine(r)
+            factor = a.get(row, here)
+            with b.loop(x.view.shape[1]) as c:
+                x.subtract(row, affine(c), factor, x.get(here, affine(c)))
+
+
+def _work(low: Lowering, rows: int, columns: int, dtype: DType) -> _Matrix:
+    return _Matrix(low, low.array((rows, columns), dtype))
+
+
+def _solve(low: Lowering, op: Operation) -> Value:
+    a, b = (low.computed(x) for x in op.operands)
+    is_vector = len(b.shape) == 1
+    try:
+        if len(a.shape) == 2 and len(b.shape) <= 2:
+            return contraction.solve_few(low, op)
+    except NoNativeForm:
+        pass
+    n = _need(op, a)
+    columns = 1 if is_vector else op.shape[-1]
+    for x in (a, b):
+        low.to_memory(x)
+    target = low.target(op)
+    left, right = _work(low, n, n, op.dtype), _work(low, n, columns, op.dtype)
+    stack = op.shape[: len(op.shape) - (1 if is_vector else 2)]
+    column = Stored(right.view.buffer, ZERO, (1,), (n,))
+    with low.builder.loops(stack, independent=False) as index:
+        _copied(low, a, index, left.view)
+        _copied(low, b, index, column if is_vector else right.view)
+        _factor(low, left, [right])
+        _substitute(low, left, right, lower=False, unit=False)
+        _store(low, target, index, column if is_vector else right.view)
+    return layout.of_size(low, target)
+
+
+def _store(low: Lowering, target: Stored, index: Sequence[Affine], x: Stored) -> None:
+    with low.builder.loops(x.shape) as inner:
+        atom = low.builder.load(x.buffer, x.place(inner))
+        low.builder.store(target.buffer, target.place([*index, *inner]), atom)
+
+
+def _inverse(low: Lowering, op: Operation) -> Value:
+    a = low.computed(op.operands[0])
+    try:
+        if len(a.shape) == 2:
+            return contraction.inverse_few(low, op)
+    except NoNativeForm:
+        pass
+    n, b = _need(op, a), low.builder
+    low.to_memory(a)
+    target = low.target(op)
+    left, right = _work(low, n, n, op.dtype), _work(low, n, n, op.dtype)
+    with b.loops(op.shape[:-2], independent=False) as index:
+        _copied(low, a, index, left.view)
+        low.fill(right.view, Const(0.0, op.dtype))
+        with b.loop(n) as k:
+            right.set(affine(k), affine(k), Const(1.0, op.dtype))
+        _factor(low, left, [right])
+        _substitute(low, left, right, lower=False, unit=False)
+        _store(low, target, index, right.view)
+    return layout.of_size(low, target)
+
+
+def _determinant(low: Lowering, op: Operation) -> Value:
+    a = low.computed(op.operands[0])
+    try:
+        if len(a.shape) == 2:
+            return contraction.determinant_few(low, op)
+    except NoNativeForm:
+        pass
+    n, b = _need(op, a), low.builder
+    low.to_memory(a)
+    target = low.target(op)
+    left = _work(low, n, n, op.dtype)
+    with b.loops(op.shape, independent=False) as index:
+        _copied(low, a, index, left.view)
+        total = _factor(low, left, [])
+        with b.loop(n) as k:
+            now = b.let("mul", op.dtype, b.get(total), left.get(affine(k), affine(k)))
+            b.assign(total, now)
+        b.store(target.buffer, target.place(index), b.get(total))
+    return layout.of_size(low, target)
+
+
+def _cholesky(low: Lowering, op: Operation) -> Value:
+    a = low.computed(op.operands[0])
+    n, b, dtype = _need(op, a), low.builder, op.dtype
+    let = b.let
+    low.to_memory(a)
+    target = low.target(op)
+    made, given = _work(low, n, n, dtype), _work(low, n, n, dtype)
+    with b.loops(op.shape[:-2], independent=False) as index:
+        _copied(low, a, index, given.view)
+        low.fill(made.view, Const(0.0, dtype))
+        with b.loop(n) as j:
+            here = affine(j)
+
+            def rest(row: Affine, here: Affine = here, j: Scalar = j) -> Atom:
+                """Return what the columns before leave of an element."""
+                left = b.declare(given.get(row, here))
+                with b.loop(j) as k:
+                    product = let("mul", dtype, made.get(row, affine(k)), made.get(here, affine(k)))
+                    b.assign(left, let("sub", dtype, b.get(left), product))
+                return b.get(left)
+
+            square = rest(here)
+            b.fail(let("not", BOOL, let("greater", BOOL, square, Const(0.0, dtype))), 1)
+            pivot = let("sqrt", dtype, square)
+            made.set(here, here, pivot)
+            with b.loop(_after(low, j, n)) as r:
+                row = affine(r).plus(here).plus(at(1))
+                made.set(row, here, let("div", dtype, rest(row), pivot))
+        _store(low, target, index, made.view)
+    return layout.of_size(low, target)
+
+
+def _solve_triangular(low: Lowering, op: Operation) -> Value:
+    a, b = (low.computed(x) for x in op.operands)
+    lower, unit = op.params
+    n, dtype = _need(op, a), op.dtype
+    for x in (a, b):
+        low.to_memory(x)
+    target = low.target(op)
+    left, right = _work(low, n, n, dtype), _work(low, n, b.shape[-1], dtype)
+    with low.builder.loops(op.shape[:-2], independent=False) as index:
+        _copied(low, a, index, left.view)
+        _copied(low, b, index, right.view)
+        _substitute(low, left, right, lower=lower, unit=unit)
+        _store(low, target, index, right.view)
+    return layout.of_size(low, target)
+
+
+ROWS: dict[Primitive, Row] = {
+    linalg.solve_p: _solve,
+    linalg.inv_p: _inverse,
+    linalg.det_p: _determinant,
+    cholesky.cholesky_p: _cholesky,
+    triangular.solve_triangular_p: _solve_triangular,
+}
+"""Lowering by primitive."""
