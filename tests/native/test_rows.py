@@ -169,3 +169,22 @@ def test_matrices_that_lapack_refuses_raise() -> None:
             made.call(a if f is not np.linalg.cholesky else -a)
     made = native(ft.trace(np.linalg.det)(np.eye(9)))
     assert made.call(a)[0] == 0.0
+
+
+def test_contractions() -> None:
+    rng = np.random.default_rng(6)
+    a, b, c = rng.normal(size=(5, 5)), rng.normal(size=(5, 7)), rng.normal(size=(7, 5))
+    whole(lambda a: (np.einsum("ii", a), np.einsum("ii->i", a), np.einsum("ij->j", a)), a)
+    whole(lambda a, b, c: np.einsum("ij,jk,kl->il", a, b, c), a, b, c)
+    whole(lambda a, b, c: np.einsum("ij,jk,ki", a, b, c), a, b, c)
+    x, y = rng.normal(size=(6, 1, 2, 3)), rng.normal(size=(5, 3, 4))
+    whole(np.matmul, x, y)
+    whole(ft.grad(lambda x, y: np.sum((x @ y) ** 2), (0, 1)), x, y)
+
+
+@pytest.mark.parametrize("sizes", [(5, 3), (3, 40), (100, 17), (1, 1)])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "c16"])
+def test_convolutions(sizes: tuple[int, int], dtype: str) -> None:
+    x, y = (np.arange(1, n + 1).astype(dtype) for n in sizes)
+    whole(np.convolve, x, y)
+    whole(lambda x, y: np.convolve(x, y, "same"), x, y)

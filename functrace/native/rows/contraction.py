@@ -14,9 +14,9 @@ import numpy as np
 from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import ZERO, Affine, Atom, Const, DType, MatrixProduct
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
-from functrace.native.values import AtomArray, Scalars, Stored, Value, scalars
+from functrace.native.values import AtomArray, Scalars, Stored, Value, project, scalars
 from functrace.ops import contraction as ops
-from functrace.ops import linalg
+from functrace.ops import joining, linalg
 
 STRAIGHT = 512
 """Multiplications of a product that is straight-line code."""
@@ -218,9 +218,12 @@ def _matmul(low: Lowering, op: Operation) -> Value:
     for value, labels in ((a, left), (b, right)):
         sizes = dict(zip(labels, value.shape, strict=True))
         shapes.append(sizes)
-    for label in stack:
-        if {sizes[label] for sizes in shapes if label in sizes} != {op.shape[out.index(label)]}:
-            raise NoNativeForm("a product that broadcasts")
+    if any(
+        label in sizes and sizes[label] != size
+        for sizes in shapes
+        for label, size in zip(stack, op.shape, strict=False)
+    ):
+        return _in_loops(low, op, [a, b], [left, right], out)
     return contract(low, op, a, b, (left, right, out))
 
 
@@ -228,9 +231,81 @@ def _einsum(low: Lowering, op: Operation) -> Value:
     subscripts = op.params[0]
     given, _, out = subscripts.partition("->")
     parts = given.split(",")
-    if len(parts) != 2 or "." in subscripts or any(len(set(p)) != len(p) for p in (*parts, out)):
-        raise NoNativeForm("einsum of other than two operands")
-    return contract(low, op, op.operands[0], op.operands[1], (parts[0], parts[1], out))
+    if "." in subscripts or " " in subscripts:
+        raise NoNativeForm("einsum with an ellipsis")
+    sizes: dict[str, set[int]] = {}
+    for part, x in zip(parts, op.operands, strict=True):
+        for label, size in zip(part, x.shape, strict=True):
+            sizes.setdefault(label, set()).add(size)
+    is_plain = all(len(set(p)) == len(p) for p in parts) and all(
+        len(found) == 1 for found in sizes.values()
+    )
+    if len(parts) == 2 and is_plain:
+        return contract(low, op, op.operands[0], op.operands[1], (parts[0], parts[1], out))
+    return _in_loops(low, op, op.operands, parts, out)
+
+
+def _in_loops(
+    low: Lowering, op: Operation, operands: Sequence[Value], parts: Sequence[str], out: str
+) -> Value:
+    """Return the contraction of any number of arrays, whose axes may repeat or broadcast."""
+    dtype = op.dtype
+    if dtype.kind not in "fiuc":
+        raise NoNativeForm(f"a product of {dtype}")
+    sizes: dict[str, int] = {}
+    for part, x in zip(parts, operands, strict=True):
+        for label, size in zip(part, x.shape, strict=True):
+            if sizes.get(label, 1) in (1, size) or size == 1:
+                sizes[label] = max(sizes.get(label, 1), size) if size else 0
+            else:
+                raise NoNativeForm("a product of other sizes")
+    if 0 in sizes.values() or math.prod(sizes.values()) > SMALL:
+        raise NoNativeForm("a large contraction")
+    given = [low.computed(x) for x in operands]
+    for x in given:
+        low.to_memory(x)
+    target, b = low.target(op), low.builder
+    summed = [label for label in sizes if label not in out]
+    with b.loops([sizes[label] for label in out]) as index:
+        total = b.declare(Const(dtype.type(0).item(), dtype))
+        with b.loops([sizes[label] for label in summed]) as inner:
+            places = dict(zip((*out, *summed), (*index, *inner), strict=True))
+            product: Atom | None = None
+            for part, x in zip(parts, given, strict=True):
+                place = [
+                    ZERO if size == 1 else places[label]
+                    for label, size in zip(part, x.shape, strict=True)
+                ]
+                atom = low.cast(low.atom(x, place), dtype)
+                product = atom if product is None else b.let("mul", dtype, product, atom)
+            assert product is not None
+            b.assign(total, b.let("add_any_order", dtype, b.get(total), product))
+        b.store(target.buffer, target.place(index), b.get(total))
+    return _result(low, op, target)
+
+
+def _convolve(low: Lowering, op: Operation) -> Value:
+    x, y = (low.computed(one) for one in op.operands)
+    dtype = op.dtype
+    if dtype.kind not in "fiuc" or 0 in (*x.shape, *y.shape) or not op.shape:
+        raise NoNativeForm("a convolution of nothing")
+    if x.shape[-1] * y.shape[-1] > SMALL:
+        raise NoNativeForm("a large convolution")
+    for one in (x, y):
+        low.to_memory(one)
+    target, b = low.target(op), low.builder
+    low.fill(target, Const(dtype.type(0).item(), dtype))
+    stack = op.shape[:-1]
+    with b.loops(stack, independent=False) as index, b.loops((x.shape[-1],)) as (i,):
+        before = project(index, x.shape[:-1]), project(index, y.shape[:-1])
+        left = low.cast(low.atom(x, [*before[0], i]), dtype)
+        with b.loops((y.shape[-1],)) as (j,):
+            right = low.cast(low.atom(y, [*before[1], j]), dtype)
+            place = target.place([*index, i.plus(j)])
+            product = b.let("mul", dtype, left, right)
+            total = b.let("add", dtype, b.load(target.buffer, place), product)
+            b.store(target.buffer, place, total)
+    return _result(low, op, target)
 
 
 # -- small linear algebra --------------------------------------------------------------------------
@@ -337,7 +412,7 @@ def _named(name: str, row: Row) -> dict[Primitive, Row]:
     }
 
 
-COMPLEX = (ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p)
+COMPLEX = (ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p, joining.convolve_p)
 """Primitives whose native form takes complex numbers."""
 
 ROWS: dict[Primitive, Row] = {
@@ -345,6 +420,7 @@ ROWS: dict[Primitive, Row] = {
     ops.dot_p: _matmul,
     ops.matmul_in_parts_p: _matmul,
     ops.einsum_p: _einsum,
+    joining.convolve_p: _convolve,
     **_named("cofactor", _cofactor),
 }
 """Lowering by primitive."""
