@@ -109,21 +109,23 @@ class CFunction:
                 names[buffer.name] = _free("table", taken, number=True)
                 self._tables.append(buffer)
             elif buffer.role == "temporary":
-                names[buffer.name] = _free("t", taken, number=True)
+                member = _free("t", taken, number=True)
                 size = buffer.size * buffer.dtype.itemsize
                 if size > min(ON_STACK, left):
-                    self.workspace[names[buffer.name]] = buffer
+                    self.workspace[member] = buffer
+                    names[buffer.name] = f"work->{member}"
                 else:
                     left -= size
                     local.append(buffer)
+                    names[buffer.name] = member
         self._names = names
         self._printer = Printer(
             names, taken, [p.buffer.name for p in self.parameters if p.is_by_value]
         )
-        head = [f"    {type_name(b.dtype)} {names[b.name]}[{_size(b)}];" for b in local] + [
-            f"    {type_name(buffer.dtype)} *restrict {member} = work->{member};"
-            for member, buffer in self.workspace.items()
-        ]
+        head: list[str] = []
+        for kind in dict.fromkeys(type_name(b.dtype) for b in local):
+            arrays = [f"{names[b.name]}[{_size(b)}]" for b in local if type_name(b.dtype) == kind]
+            head += _wrapped(f"    {kind} ", arrays, ";").splitlines()
         self._printer.function(function.body)
         used = _buffers_read(function)
         head += [
@@ -411,4 +413,4 @@ def _wrapped(before: str, parts: Sequence[str], after: str) -> str:
             lines[-1] += f" {part}"
         else:
             lines.append(indent + part)
-    return "\n".join([before, *lines]) + after
+    return "\n".join([before.rstrip(), *lines]) + after
