@@ -188,3 +188,13 @@ def test_convolutions(sizes: tuple[int, int], dtype: str) -> None:
     x, y = (np.arange(1, n + 1).astype(dtype) for n in sizes)
     whole(np.convolve, x, y)
     whole(lambda x, y: np.convolve(x, y, "same"), x, y)
+
+
+def test_special_functions_of_scipy() -> None:
+    special = pytest.importorskip("scipy.special")
+    x = np.linspace(-6.0, 6.0, 201)
+    y = np.linspace(0.0, 3.0, 201)
+    whole(lambda x: (special.erf(x), special.erfc(x), special.expit(x), special.entr(x)), x)
+    whole(lambda x, y: (special.xlogy(y, y), special.xlog1py(x, y), special.entr(y)), x, y)
+    found = native(ft.trace(special.xlogy)(x, y)).call(np.zeros(201), np.full(201, np.nan))
+    assert np.isnan(found).all()

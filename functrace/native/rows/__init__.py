@@ -5,7 +5,9 @@ Layer: 7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from typing import final
 
 from functrace.ir.primitive import Primitive
 from functrace.native.lowering import COMPLEX, FUSED, Row
@@ -19,6 +21,7 @@ from functrace.native.rows import (
     layout,
     reductions,
     sorting,
+    special,
     statistics,
 )
 
@@ -34,7 +37,7 @@ COMPLEX.update(
     )
 )
 
-ROWS: Mapping[Primitive, Row] = {
+_TABLE: Mapping[Primitive, Row] = {
     **elementwise.ROWS,
     **arithmetic.ROWS,
     **layout.ROWS,
@@ -46,4 +49,26 @@ ROWS: Mapping[Primitive, Row] = {
     **factorizations.ROWS,
     **control.ROWS,
 }
+
+
+@final
+class _Rows(Mapping[Primitive, Row]):
+    """The rows; those of SciPy's functions are there once a program can have them."""
+
+    def __getitem__(self, primitive: Primitive) -> Row:
+        found = _TABLE.get(primitive)
+        if found is None and "functrace.ops.special.logarithms" in sys.modules:
+            found = special.special_rows().get(primitive)
+        if found is None:
+            raise KeyError(primitive)
+        return found
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(_TABLE)
+
+    def __len__(self) -> int:
+        return len(_TABLE)
+
+
+ROWS: Mapping[Primitive, Row] = _Rows()
 """Lowering by primitive."""
