@@ -48,6 +48,4 @@ class GradScaler(_scaling.GradScaler):
         enabled: bool = True,
     ) -> None:
         warn(_DEPRECATED.format("GradScaler"), FutureWarning)
-        super().__init__(
-            "cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled
-        )
+        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
