@@ -27,7 +27,17 @@ LAYERS = [
     {"executor"}, {"native"}, {"api"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
-API_FILES = {"cache", "custom_derivatives", "testing", "debug", "nn", "viz", "random", "policies", "stages"}
+API_FILES = {
+    "cache",
+    "custom_derivatives",
+    "testing",
+    "debug",
+    "nn",
+    "viz",
+    "random",
+    "policies",
+    "stages",
+}
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 HEAVY = (
