@@ -86,11 +86,15 @@ def test_logarithms_near_one_keep_their_digits() -> None:
 @pytest.mark.parametrize("f", [np.exp, np.log, np.sqrt, np.sin, np.tanh, np.sign, np.reciprocal])
 def test_special_values_are_those_of_numpy(f: Any) -> None:
     parts = [0.0, -0.0, 1.0, -2.5, 1e-310, -1e300, 1e308, np.inf, -np.inf, np.nan, 710.0, 3e10]
+    made = native(ft.trace(f)(np.ones(1, complex)))
     for a in parts:
         for b in parts:
             x = np.array([complex(a, b)])
             with np.errstate(all="ignore"):
-                (found,) = native_of(f).call(x)
+                results = made.run([x])
+                if results is None:  # NumPy runs
+                    continue
+                (found,) = results
                 expected = f(x)
                 for one, other in ((found.real, expected.real), (found.imag, expected.imag)):
                     np.testing.assert_array_equal(np.isnan(one), np.isnan(other), f"{x}")
@@ -99,11 +103,6 @@ def test_special_values_are_those_of_numpy(f: Any) -> None:
                     np.testing.assert_array_equal(
                         np.signbit(one)[is_number], np.signbit(other)[is_number], f"{x}"
                     )
-
-
-def native_of(f: Any) -> Any:
-    """Return the machine code of a function of one complex number."""
-    return native(ft.trace(f)(np.ones(1, complex)))
 
 
 def test_division_follows_numpy_for_zeros_and_infinities() -> None:
