@@ -337,9 +337,11 @@ class Lowering:
     def _check_range(self, atom: Atom, dtype: DType) -> None:
         """Return to NumPy's form if a float does not fit into an integer."""
         let, limits = self.builder.let, np.iinfo(dtype)
-        low, high = (Const(float(x), atom.dtype) for x in (limits.min, limits.max))
-        above = let("greater_equal", np.dtype(bool), atom, low)
-        below = let("less", np.dtype(bool), atom, high)
+        # (the fraction is cut off, and 2**63 - 1 is 2**63 as a float)
+        below_all = atom.dtype.type(float(limits.min) - 1.0).item()
+        word = "greater" if below_all < limits.min else "greater_equal"
+        above = let(word, np.dtype(bool), atom, Const(below_all, atom.dtype))
+        below = let("less", np.dtype(bool), atom, Const(float(limits.max) + 1.0, atom.dtype))
         inside = let("and", np.dtype(bool), above, below)
         self.builder.fail(let("not", np.dtype(bool), inside), OUT_OF_RANGE)
 
@@ -563,7 +565,7 @@ class Lowering:
         digits than one long sum.
 
         Args:
-            space: shape of the nest.
+            space: shape of the loop nest.
             element: writes the code of one element, for mutable scalars by number of a reduction.
             totals: the reductions, and their mutable scalars.
         """

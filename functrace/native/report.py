@@ -1,4 +1,4 @@
-"""What of a program is machine code: the result of `functrace.debug.explain`.
+"""Explanation of which part of a program is machine code, for `functrace.debug.explain`.
 
 Layer: 7.
 """

@@ -286,3 +286,28 @@ def test_bitwise_functions_of_all_integers(dtype: str) -> None:
     f = lambda x: (~x, x & x[::-1], x | x[::-1], x ^ x[::-1])
     for found, expected in zip(ft.jit(f, backend="native")(x), f(x), strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_floats_become_integers_as_in_numpy(
+    dtype: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from functrace.native.engine import NativeFunction
+
+    calls: list[Any] = []
+    run = NativeFunction._by_numpy
+    monkeypatch.setattr(
+        NativeFunction, "_by_numpy", lambda self, xs: (calls.append(xs), run(self, xs))[1]
+    )
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.min / 2, -0.9, 0.0, 0.5, 1.9, limits.max // 2], kind)
+    end = np.array(float(limits.max) + 1.0, kind)
+    x = np.append(x, np.nextafter(end, np.array(0, kind)))
+    f = ft.jit(lambda x: x.astype(dtype), backend="native")
+    np.testing.assert_array_equal(f(x), x.astype(dtype), strict=True)
+    assert not calls
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        f(np.full_like(x, np.nan))
+    assert ["invalid value" in str(w.message) for w in found] == [True]
