@@ -323,7 +323,7 @@ class Printer:
 
     def _operation(self, let: Let) -> Text:
         given = [self.atom(x) for x in let.operands]
-        reads = frozenset().union(*[x.reads for x in given])
+        reads: frozenset[str] = frozenset[str]().union(*[x.reads for x in given])
         made = self._expression(let.op, let.operands[0].dtype, let.dtype, given, let.operands)
         return Text(made.text, made.rank, reads)
 

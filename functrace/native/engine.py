@@ -148,7 +148,8 @@ def symbols() -> Symbols:
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    pointer = api.PyCapsule_GetPointer(umath._ARRAY_API, None)
+    table_of_numpy: Any = umath
+    pointer = api.PyCapsule_GetPointer(table_of_numpy._ARRAY_API, None)
     table = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_void_p))
 
     def of_python(name: str) -> int:

@@ -102,6 +102,12 @@ class Operation(NamedTuple):
 
 
 Row: TypeAlias = Callable[["Lowering", Operation], "Value | Sequence[Value]"]
+ElementWriter: TypeAlias = (
+    Callable[["Lowering", Atom], Atom]
+    | Callable[["Lowering", Atom, Atom], Atom]
+    | Callable[["Lowering", Atom, Atom, Atom], Atom]
+)
+"""``write(lowering, *atoms)``: writes the code of one element of a result."""
 
 
 def lower(plan: Plan, rows: Mapping[Primitive, Row], name: str) -> Function:
@@ -265,9 +271,9 @@ class Lowering:
             if aval.dtype not in DTYPES or any(type(n) is not int for n in aval.shape):
                 raise NoNativeForm(f"{primitive.name} of {aval.dtype}")
         typed = self.plan.typed[k]
-        values = tuple(
-            self.values[i] if i >= 0 else Uniform(_number(number, dtype), ())
-            for i, number, dtype in zip(operands, typed.numbers, typed.dtypes, strict=True)
+        values: tuple[Any, ...] = tuple(
+            self.values[i] if i >= 0 else Uniform(_number(number), ())
+            for i, number in zip(operands, typed.numbers, strict=True)
         )
         if any(value is None for value in values):
             raise NoNativeForm(f"{primitive.name} of another dtype")
@@ -434,7 +440,7 @@ class Lowering:
 
     def elementwise(
         self,
-        write: Callable[..., Atom],
+        write: ElementWriter,
         operands: Sequence[Value],
         shape: Shape,
         dtype: DType,
@@ -448,19 +454,18 @@ class Lowering:
             shape, dtype: of the result.
             cost: about how many instructions an element takes.
         """
+        run: Callable[..., Atom] = write
         if all(isinstance(x, Uniform) for x in operands):
-            return Uniform(write(self, *[x.atom for x in operands]), shape)  # type: ignore[union-attr]
+            return Uniform(run(self, *[x.atom for x in operands]), shape)  # type: ignore[union-attr]
         if math.prod(shape) <= TINY:
             given = [self.elements(x) for x in operands]
             given = [np.broadcast_to(x, shape).ravel() for x in given]
-            return scalars(
-                [write(self, *atoms) for atoms in zip(*given, strict=True)], shape, dtype
-            )
+            return scalars([run(self, *atoms) for atoms in zip(*given, strict=True)], shape, dtype)
         for x in operands:
             if isinstance(x, Deferred) and x.result is None and not x.is_root:
                 cost += x.cost
         self._numbers += 1
-        made = Deferred(self._numbers, write, list(operands), shape, dtype, min(cost, 1000))
+        made = Deferred(self._numbers, run, list(operands), shape, dtype, min(cost, 1000))
         self._pending[made.number] = made
         return made
 
@@ -613,12 +618,11 @@ FUSED_REDUCTIONS: set[Primitive] = set()
 """Primitives of these whose operand is read in the loop nest of the operand's shape."""
 
 
-def _number(number: object, dtype: DType) -> Const:
+def _number(number: object) -> Const:
     """Return a Python number of a program."""
-    kind = np.asarray(number).dtype if not isinstance(number, np.generic) else number.dtype
+    kind: DType = np.asarray(number).dtype
     if kind not in DTYPES:
         raise NoNativeForm(f"the number {number!r}")
-    del dtype
     return Const(np.asarray(number).item(), kind)
 
 
@@ -638,10 +642,6 @@ def _kept(root: Reduction, index: Sequence[Affine]) -> tuple[Affine, ...]:
     if len(root.shape) == len(index):
         return tuple(ZERO if k in root.axes else x for k, x in enumerate(index))
     return tuple(x for k, x in enumerate(index) if k not in root.axes)
-
-
-def _waits(value: Value) -> bool:
-    return isinstance(value, Deferred | Reduction) and value.result is None
 
 
 def _groups(

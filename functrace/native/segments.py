@@ -17,7 +17,7 @@ from functrace.control.call import call_p, evaluate_fresh
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled, Rewrite, output_avals, restrict
-from functrace.ir.primitive import RuleArgument
+from functrace.ir.primitive import RuleArgument, always
 from functrace.ir.program import Program
 from functrace.native.lowering import operations_without_native_form
 from functrace.native.rows import ROWS, layout
@@ -35,15 +35,19 @@ def _eval(*rest: RuleArgument) -> tuple[Any, ...]:
     return evaluate_fresh(program, rest[:-1]) if run is None else run(*rest[:-1])
 
 
+def _aval(*rest: RuleArgument) -> Any:
+    return output_avals(rest[-1])
+
+
 native_p = replace(
     call_p,
     name="native",
     eval=_eval,
-    aval=lambda *rest: output_avals(rest[-1]),
+    aval=_aval,
     params=("program",),
     holds=None,
     written=None,
-    fresh=lambda _: True,
+    fresh=always,
 )
 """``native x y {program={…}}``: a segment that is machine code. Only the native backend makes it, so
 transforms never see it.

@@ -6,7 +6,7 @@ Layer: 7.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -123,7 +123,8 @@ def _rsqrt(builder: Builder, dtype: DType, x: Atom) -> Atom:
 
 
 def _sgn(builder: Builder, dtype: DType, x: Atom) -> Atom:
-    sign = rows.WRITERS[ops.sign][0](builder, dtype, x)
+    write: Callable[..., Atom] = rows.WRITERS[ops.sign][0]
+    sign = write(builder, dtype, x)
     if dtype.kind != "f":
         return sign
     is_nan = builder.let("is_nan", BOOL, x)

@@ -214,7 +214,7 @@ def _matmul(low: Lowering, op: Operation) -> Value:
         raise NoNativeForm("dot of stacks")
     stack = (left if first >= second else right)[:-2] if max(first, second) > 2 else ""
     out = stack + ("m" if first > 1 else "") + ("n" if second > 1 else "")
-    shapes = []
+    shapes: list[dict[str, int]] = []
     for value, labels in ((a, left), (b, right)):
         sizes = dict(zip(labels, value.shape, strict=True))
         shapes.append(sizes)

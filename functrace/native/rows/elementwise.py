@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,11 @@ from functrace.ops import edges, shaping
 from functrace.ops import elementwise as ops
 
 BOOL = np.dtype(bool)
-Writer = Callable[..., Atom]
+Writer: TypeAlias = (
+    Callable[[Builder, DType, Atom], Atom]
+    | Callable[[Builder, DType, Atom, Atom], Atom]
+    | Callable[[Builder, DType, Atom, Atom, Atom], Atom]
+)
 """``writer(builder, dtype, *operands)``: writes the code of one element."""
 
 
@@ -343,6 +347,8 @@ CASTS_ALL = {ops.sigmoid, ops.relu, ops.stop_gradient}
 def row_of(primitive: Primitive, write: Writer, cost: int) -> Row:
     """Return the row of an elementwise primitive."""
 
+    run: Callable[..., Atom] = write
+
     def row(low: Lowering, op: Operation) -> Value:
         dtype = op.dtype
         kinds = op.typed.dtypes if primitive not in CASTS_ALL else (dtype,) * len(op.operands)
@@ -352,7 +358,7 @@ def row_of(primitive: Primitive, write: Writer, cost: int) -> Row:
             if any(x.dtype.kind == "c" for x in given) and primitive not in SAME_FOR_COMPLEX:
                 made = inner.builder.let(COMPLEX_OPS[primitive], dtype, *given)
             else:
-                made = write(inner.builder, dtype, *given)
+                made = run(inner.builder, dtype, *given)
             return inner.cast(made, dtype)
 
         _check(op, kinds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, Scalar, affine, at
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.values import (
+    AtomArray,
     Scalars,
     Shape,
     Stored,
@@ -50,12 +51,12 @@ def _view(
     return row
 
 
-def _array(x: object) -> np.ndarray[Any, Any]:
-    if isinstance(x, np.ndarray):
-        return x
-    made = np.empty((), object)
-    made[()] = x
-    return made
+def _array(x: AtomArray) -> AtomArray:
+    if isinstance(x, Const | Scalar):
+        made = np.empty((), object)
+        made[()] = x
+        return made
+    return x
 
 
 def _index_memory(low: Lowering, x: Stored, op: Operation) -> Value:
@@ -64,7 +65,8 @@ def _index_memory(low: Lowering, x: Stored, op: Operation) -> Value:
 
 def index_view(x: Stored, index: tuple[Any, ...], shape: Shape) -> Stored:
     """Return the view of a static index."""
-    offset, strides, axis = x.offset, [], 0
+    strides: list[int] = []
+    offset, axis = x.offset, 0
     for part in index:
         if part is None:
             strides.append(0)
@@ -75,11 +77,12 @@ def index_view(x: Stored, index: tuple[Any, ...], shape: Shape) -> Stored:
             axis += skipped
             continue
         if isinstance(part, tuple):
-            start, _, step = slice(*part).indices(x.shape[axis])
+            bounds = cast("tuple[int | None, ...]", part)
+            start, _, step = slice(*bounds).indices(x.shape[axis])
             offset = offset.plus(at(start * x.strides[axis]))
             strides.append(step * x.strides[axis])
-        elif isinstance(part, int | np.integer):
-            position = int(part) % x.shape[axis]
+        elif isinstance(part, int):
+            position = part % x.shape[axis]
             offset = offset.plus(at(position * x.strides[axis]))
         else:
             raise NoNativeForm("an index")
@@ -88,7 +91,8 @@ def index_view(x: Stored, index: tuple[Any, ...], shape: Shape) -> Stored:
 
 
 def _transpose_memory(low: Lowering, x: Stored, op: Operation) -> Value:
-    return Stored(x.buffer, x.offset, tuple(x.strides[k] for k in op.params[0]), op.shape)
+    axes: tuple[int, ...] = op.params[0]
+    return Stored(x.buffer, x.offset, tuple(x.strides[k] for k in axes), op.shape)
 
 
 def broadcast_view(x: Stored, shape: Shape) -> Stored:
@@ -129,7 +133,7 @@ def _diagonal_memory(low: Lowering, x: Stored, op: Operation) -> Value:
 
 
 def _concatenate(low: Lowering, op: Operation) -> Value:
-    axis = op.params[0]
+    axis: int = op.params[0]
     parts = [low.computed(x) for x in op.operands]
     if math.prod(op.shape) <= TINY:
         given = [low.elements(x) for x in parts]
@@ -145,7 +149,7 @@ def _concatenate(low: Lowering, op: Operation) -> Value:
 
 
 def _stack(low: Lowering, op: Operation) -> Value:
-    axis = op.params[0]
+    axis: int = op.params[0]
     parts = [low.computed(x) for x in op.operands]
     if math.prod(op.shape) <= TINY:
         made = np.stack([low.elements(x) for x in parts], axis)
@@ -200,7 +204,8 @@ def _embed_diagonal(low: Lowering, op: Operation) -> Value:
 
 
 def _roll(low: Lowering, op: Operation) -> Value:
-    shift, axis = op.params
+    shift: int = op.params[0]
+    axis: int = op.params[1]
     x = low.computed(op.operands[0])
     if isinstance(x, Uniform):
         return Uniform(x.atom, op.shape)
@@ -217,10 +222,6 @@ def _roll(low: Lowering, op: Operation) -> Value:
         offset = target.offset.plus(at(to * target.strides[axis]))
         low.copy(Stored(target.buffer, offset, target.strides, shape), source)
     return target
-
-
-def _same(low: Lowering, op: Operation) -> Value:
-    return op.operands[0]
 
 
 # -- gather and scatter ----------------------------------------------------------------------------
@@ -311,7 +312,7 @@ def _index_of(
             parts += [(axis + n, slice(None)) for n in range(ndim - used)]
             axis += ndim - used
         elif isinstance(part, tuple):
-            parts.append((axis, slice(*part)))
+            parts.append((axis, slice(*cast("tuple[int | None, ...]", part))))
             axis += 1
         elif part == indexing.ARRAY or (isinstance(part, int) and not isinstance(part, bool)):
             if not places:
@@ -404,7 +405,7 @@ def _is_last_write(low: Lowering, op: Operation) -> Value:
 
 def _take_along_axis(low: Lowering, op: Operation) -> Value:
     x, positions = low.stored(op.operands[0]), low.computed(op.operands[1])
-    axis = op.params[0] % len(x.shape)
+    axis: int = op.params[0] % len(x.shape)
     low.to_memory(positions)
     target = low.target(op)
     with low.builder.loops(op.shape) as index:

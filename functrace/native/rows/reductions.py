@@ -148,7 +148,8 @@ def _argument(word: str) -> Row:
 
 def _cumulative(word: str) -> Row:
     def row(low: Lowering, op: Operation) -> Value:
-        axis, *rest = op.params
+        axis: int = op.params[0]
+        rest = op.params[1:]
         is_backwards = bool(rest and rest[0])
         x = low.computed(op.operands[0])
         b, dtype = low.builder, op.dtype

@@ -68,12 +68,13 @@ def _argsort(low: Lowering, op: Operation) -> Value:
 
 
 def _sorted(low: Lowering, op: Operation, wants_places: bool) -> Value:
-    kind, axis = op.params
+    kind: str = op.params[0]
+    axis: int = op.params[1]
     x = low.computed(op.operands[0])
     if not x.shape or 0 in x.shape:
         raise NoNativeForm("sorting of nothing")
     axis %= len(x.shape)
-    size = x.shape[axis]
+    size: int = x.shape[axis]
     is_checked = wants_places and kind not in ("stable", "mergesort")
     if size <= FEW and math.prod(x.shape) <= TINY:
         lines = np.moveaxis(low.elements(x), axis, -1)

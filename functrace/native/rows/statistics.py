@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,11 +34,21 @@ def _floats(op: Operation) -> tuple[Value, tuple[int, ...], Shape]:
     return x, axes, tuple(1 if k in axes else n for k, n in enumerate(x.shape))
 
 
-def _map(low: Lowering, op: Operation, write: Callable[..., Atom], *x: Value) -> Value:
+Writer: TypeAlias = (
+    Callable[[Builder, Atom], Atom]
+    | Callable[[Builder, Atom, Atom], Atom]
+    | Callable[[Builder, Atom, Atom, Atom], Atom]
+)
+
+
+def _map(low: Lowering, op: Operation, write: Writer, *x: Value) -> Value:
+    run: Callable[..., Atom] = write
+
+    def element(inner: Lowering, *atoms: Atom) -> Atom:
+        return run(inner.builder, *atoms)
+
     shape = np.broadcast_shapes(*[one.shape for one in x])
-    return low.elementwise(
-        lambda inner, *atoms: write(inner.builder, *atoms), x, shape, op.dtype, DEAR
-    )
+    return low.elementwise(element, x, shape, op.dtype, DEAR)
 
 
 def _reshaped(low: Lowering, op: Operation, x: Value) -> Value:
@@ -95,7 +106,7 @@ def _vector_norm(low: Lowering, op: Operation) -> Value:
     word = {math.inf: "maximum", -math.inf: "minimum"}.get(order, "add_any_order")
     if word != "add_any_order" or order == 1:
         return _reshaped(low, op, reduced(low, op, word, sizes, axes, kept))
-    power = elementwise.WRITERS[elementwise.ops.power][0]
+    power: Callable[..., Atom] = elementwise.WRITERS[elementwise.ops.power][0]
     powers = _map(low, op, lambda b, x: power(b, dtype, x, Const(float(order), dtype)), sizes)
     total = reduced(low, op, "add_any_order", powers, axes, kept)
     root = Const(1.0 / order, dtype)
@@ -107,11 +118,12 @@ def _along(
     op: Operation,
     operands: Sequence[Value],
     first: Const,
-    step: Callable[..., Atom],
+    step: Callable[[Atom, Atom], Atom] | Callable[[Atom, Atom, Atom], Atom],
     backwards: bool = False,
 ) -> Value:
     """Write a loop along an axis that carries its result: ``y = step(y, *elements)``."""
-    axis = op.params[0] % len(op.shape)
+    axis: int = op.params[0] % len(op.shape)
+    run: Callable[..., Atom] = step
     given = [low.computed(x) for x in operands]
     for x in given:
         if x.shape != op.shape:
@@ -124,7 +136,7 @@ def _along(
         carry = b.declare(first)
         with b.loop(op.shape[axis], reverse=backwards) as counter:
             place[axis] = Affine(((counter.name, 1),))
-            now = step(b.get(carry), *[low.cast(low.atom(x, place), op.dtype) for x in given])
+            now = run(b.get(carry), *[low.cast(low.atom(x, place), op.dtype) for x in given])
             b.assign(carry, now)
             b.store(target.buffer, target.place(place), now)
     return layout.of_size(low, target)
