@@ -23,6 +23,17 @@ from functrace.native.kernels import DOUBLE, SINGLE
 mpmath.mp.prec = 200
 
 
+def horner(coefficients: Sequence[Any], x: Any) -> Any:
+    """Evaluate a polynomial; the coefficients ascend with the powers.
+
+    (mpmath's own function changed its order in version 1.4.)
+    """
+    total = mpf(0)
+    for c in reversed(coefficients):
+        total = total * x + c
+    return total
+
+
 class Polynomial(NamedTuple):
     """A polynomial p and the function f that it stands for.
 
@@ -43,7 +54,7 @@ class Polynomial(NamedTuple):
     def error(self, points: int = 60) -> Any:
         """Return the largest error at some points, as ``-log2``."""
         errors = [
-            abs((mpmath.polyval(self.coefficients[::-1], x) - self.function(x)) * self.weight(x))
+            abs((horner(self.coefficients, x) - self.function(x)) * self.weight(x))
             for x in _points(*self.interval, points)
         ]
         return -mpmath.log(max(errors), 2)
@@ -79,9 +90,9 @@ def remez(
     for _ in range(steps):
         rows = [[*(x**k for k in range(count)), (-1) ** i / weight(x)] for i, x in enumerate(nodes)]
         solution = mpmath.lu_solve(mpmath.matrix(rows), [function(x) for x in nodes])
-        backwards = [solution[k] for k in reversed(range(count))]
+        coefficients = [solution[k] for k in range(count)]
         errors = [
-            (mpmath.polyval(backwards, x) - y) * w
+            (horner(coefficients, x) - y) * w
             for x, y, w in zip(grid, values, weights, strict=True)
         ]
         extremes = [0]
