@@ -92,8 +92,7 @@ def remez(
         solution = mpmath.lu_solve(mpmath.matrix(rows), [function(x) for x in nodes])
         coefficients = [solution[k] for k in range(count)]
         errors = [
-            (horner(coefficients, x) - y) * w
-            for x, y, w in zip(grid, values, weights, strict=True)
+            (horner(coefficients, x) - y) * w for x, y, w in zip(grid, values, weights, strict=True)
         ]
         extremes = [0]
         for i, error in enumerate(errors):

@@ -355,6 +355,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., np.ndarra
 KERNEL_CASES = [(op, dtype) for op in KERNELS for dtype in ("f8", "f4")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("op", "code"), KERNEL_CASES)
 def test_kernels_are_as_accurate_as_stated(op: str, code: str, kernels: Any) -> None:
     pytest.importorskip("llvmlite", reason="llvmlite is not installed")
@@ -387,6 +388,7 @@ def test_kernels_are_as_accurate_as_stated(op: str, code: str, kernels: Any) -> 
     np.testing.assert_array_equal(found, machine)  # (the same IR, rounded the same)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("op", "code"), KERNEL_CASES)
 def test_kernels_have_exact_special_values(op: str, code: str, kernels: Any) -> None:
     pytest.importorskip("llvmlite", reason="llvmlite is not installed")

@@ -202,6 +202,7 @@ def _unit(op: str, dtype: np.dtype[Any], result: Any, operands: Sequence[Any]) -
     return np.spacing(size.astype(dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("op", "dtype"), CASES)
 def test_errors_against_mpmath(op: str, dtype: np.dtype[Any]) -> None:
     operands = _operands(op, dtype, 60)
@@ -234,6 +235,7 @@ def _reference(op: str, dtype: np.dtype[Any]) -> Callable[..., Any] | None:
     return getattr(np, op)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("op", "dtype"), CASES)
 def test_errors_at_many_points(op: str, dtype: np.dtype[Any]) -> None:
     reference = _reference(op, dtype)

@@ -94,7 +94,7 @@ def test_derivatives_of_random_programs_equal_the_evaluator(recipe: Recipe, seed
     check(program, [*arguments, *[t if t.ndim else t[()] for t in tangents]])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_cases_equal_the_evaluator(case: Any) -> None:
     with warnings.catch_warnings():

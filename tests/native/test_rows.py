@@ -105,6 +105,7 @@ def test_an_index_out_of_range_raises_numpys_error() -> None:
         made.call(x, np.array([1, 10]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "b1"])
 @pytest.mark.parametrize("shape", [(5,), (4, 7), (3, 9), (1000,), (4, 65), (1,), (2, 2, 40)])
 def test_sorting(shape: tuple[int, ...], dtype: str) -> None:
@@ -182,6 +183,7 @@ def test_contractions() -> None:
     whole(ft.grad(lambda x, y: np.sum((x @ y) ** 2), (0, 1)), x, y)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", [(5, 3), (3, 40), (100, 17), (1, 1)])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "c16"])
 def test_convolutions(sizes: tuple[int, int], dtype: str) -> None:
