@@ -299,6 +299,7 @@ def test_random_programs_as_loops_under_sanitizers(recipe: Recipe, seed: int) ->
 
 @needs_compiler
 @pytest.mark.full
+@pytest.mark.release
 @settings(max_examples=500)
 @given(programs(), seeds())
 def test_many_random_programs_under_sanitizers(recipe: Recipe, seed: int) -> None:
@@ -307,6 +308,7 @@ def test_many_random_programs_under_sanitizers(recipe: Recipe, seed: int) -> Non
 
 @needs_compiler
 @pytest.mark.full
+@pytest.mark.release
 @settings(max_examples=300)
 @given(programs(), seeds())
 def test_many_random_programs_as_loops_under_sanitizers(recipe: Recipe, seed: int) -> None:
