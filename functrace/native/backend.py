@@ -8,13 +8,16 @@ Layer: 7.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
+
+MOST_STATEMENTS: Final = 60_000
+"""Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them."""
 
 
 @final
@@ -45,14 +48,19 @@ class NativeBackend:
         """Compile a plan to one function.
 
         Raises:
-            NoNativeForm: if an operation has no native form.
+            NoNativeForm: if an operation has no native form, or if the code is too long to compile.
         """
         from functrace.native.engine import NativeFunction
-        from functrace.native.lowering import lower
+        from functrace.native.loop_ir import walk
+        from functrace.native.lowering import NoNativeForm, lower
         from functrace.native.rows import ROWS
 
         program = plan.program
-        return NativeFunction(lower(plan, ROWS, program.name), lambda: _by_numpy(program)).call
+        function = lower(plan, ROWS, program.name)
+        count = sum(1 for _ in walk(function.body))
+        if count > MOST_STATEMENTS:
+            raise NoNativeForm(f"a program of {count:,} statements")
+        return NativeFunction(function, lambda: _by_numpy(program)).call
 
     def in_segments(self, program: Program) -> Compiled:
         """Compile a program of which a part has a native form."""

@@ -38,12 +38,11 @@ from functrace.native.llvm_text import (
     variants,
     workspace,
 )
-from functrace.native.loop_ir import DType, Function, Let, walk, work_of
+from functrace.native.loop_ir import DTYPES, DType, Function, Let, walk, work_of
+from functrace.ops.blas import routine_address
 
 FLAGGED: Final = 4
 """Status of a run that has set a floating-point flag."""
-DTYPE_CODES: Final = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c16", "c8")
-"""Dtypes of arguments and results."""
 PATIENCE: Final = 8
 """Runs with flags after which NumPy's form runs at once."""
 
@@ -170,15 +169,6 @@ def symbols() -> Symbols:
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=1)
-def gemm() -> tuple[int, int] | None:
-    """Return the addresses of ``dgemm`` and ``sgemm`` in NumPy's BLAS, with 64-bit integers."""
-    from functrace.ops.blas import routine_address
-
-    found = routine_address("dgemm"), routine_address("sgemm")
-    return None if None in found else found  # type: ignore[return-value]
-
-
 def module_text(function: Function, name: str) -> str:
     """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python."""
     calls = sum(type(s) is Let and s.op in KERNELS for s in walk(function.body))
@@ -203,16 +193,14 @@ def module_text(function: Function, name: str) -> str:
 
 _FIELDS = Symbols._fields
 _FALLBACK, _DISABLED, _FLOAT, _OBJECTS = range(len(_FIELDS), len(_FIELDS) + 4)
-_COUNT = _OBJECTS + 2 * len(DTYPE_CODES)
+_COUNT = _OBJECTS + 2 * len(DTYPES)
 """Places in the table: the addresses of `Symbols`, the fallback, a flag, the type ``float``, and by
 dtype the dtype and its type of scalars. No address is in the code, so that it can be kept on disk."""
 
 
 def objects() -> list[int]:
-    """Return the addresses of dtypes and of types of scalars, in the order of `DTYPE_CODES`."""
-    return [
-        id(x) for dtype in map(np.dtype, DTYPE_CODES) for x in (np.dtype(dtype.char), dtype.type)
-    ]
+    """Return the addresses of dtypes and of types of scalars, in the order of `DTYPES`."""
+    return [id(x) for dtype in DTYPES for x in (np.dtype(dtype.char), dtype.type)]
 
 
 def _address(name: str) -> str:
@@ -243,7 +231,7 @@ LONG: Final = 100_000.0
 
 def _place(dtype: DType) -> int:
     """Return the place of a dtype in the table; its type of scalars follows."""
-    return _OBJECTS + 2 * DTYPE_CODES.index(dtype.str[1:])
+    return _OBJECTS + 2 * DTYPES.index(dtype)
 
 
 def _is_x86() -> bool:
@@ -410,7 +398,7 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         memory = value(f"call ptr {symbol('allocate')}(i64 {temporary + 64})")
         block = f"ok{next(blocks)}"
         lines.append(
-            f"  br i1 {value(f'icmp ne ptr {memory}, null')}, label %{block}, label %empty"
+            f"  br i1 {value(f'icmp ne ptr {memory}, null')}, label %{block}, label %release"
         )
         lines.append(f"{block}:")
         place = value(f"ptrtoint ptr {memory} to i64")
@@ -426,15 +414,19 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         lines.append(f"  call void {symbol('enter')}(ptr {thread})")
     if temporary:
         lines.append(f"  call void {symbol('free')}(ptr {memory})")
-    lines.append(f"  br i1 {value(f'icmp eq i32 {status}, 0')}, label %good, label %release")
+    lines.append(f"  br i1 {value(f'icmp eq i32 {status}, 0')}, label %good, label %failed")
     lines.append("good:")
     made_tuple = value(f"call ptr {symbol('new_tuple')}(i64 {len(outputs)})")
     lines.append(f"  br i1 {value(f'icmp ne ptr {made_tuple}, null')}, label %full, label %empty")
-    lines.append("empty:")
-    for made in results:
-        if made:
-            lines.append(f"  call void {symbol('decref')}(ptr {made})")
-    lines.append("  ret ptr null")
+
+    def discard(label: str, end: str, made: Sequence[str] = results) -> None:
+        """Release results, and leave the function."""
+        lines.append(f"{label}:")
+        for one in filter(None, made):
+            lines.append(f"  call void {symbol('decref')}(ptr {one})")
+        lines.append(f"  {end}")
+
+    discard("empty", "ret ptr null")
     lines.append("full:")
     set_item = symbol("set_item") if outputs else ""
     for k, (buffer, shape) in enumerate(outputs):
@@ -444,27 +436,13 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
             made = value(f"call ptr {symbol('to_scalar')}(ptr {targets[k]}, ptr {descr}, ptr null)")
         lines.append(f"  call i32 {set_item}(ptr {made_tuple}, i64 {k}, ptr {made})")
     lines.append(f"  ret ptr {made_tuple}")
-    # discard the results, and let the fallback run
-    lines.append("release:")
-    for made in results:
-        if made:
-            lines.append(f"  call void {symbol('decref')}(ptr {made})")
-    if is_long:
-        lines.append(
-            f"  br i1 {value(f'icmp eq i32 {status}, {RAISED}')}, label %raised, label %other"
-        )
-        lines.append("raised:")
-        lines.append("  ret ptr null")
-    else:
-        lines.append("  br label %other")
+    # discard the results, and let the fallback run, unless Python has raised
+    lines += ["failed:", f"  %raised = icmp eq i32 {status}, {RAISED}"]
+    lines.append("  br i1 %raised, label %empty, label %release")
+    discard("release", "br label %other")
     for k in reversed(range(len(outputs))):
-        if not results[k]:
-            continue
-        lines.append(f"failed{k}:")
-        for made in results[:k]:
-            if made:
-                lines.append(f"  call void {symbol('decref')}(ptr {made})")
-        lines.append("  ret ptr null")
+        if results[k]:
+            discard(f"failed{k}", "ret ptr null", results[:k])
     lines.append("other:")
     result = value(
         f"call ptr {symbol('vectorcall')}(ptr {symbol(_FALLBACK)}, ptr %args, i64 %count, ptr null)"
@@ -527,8 +505,8 @@ class NativeFunction:
             *symbols(), id(self._fallback_method()), None, id(float), *objects()
         )
         self._setup = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(setup)
-        addresses = gemm() or (0, 0)
-        self._gemm = (ctypes.c_void_p * 2)(*addresses)
+        # (programs without products by BLAS do not need them)
+        self._gemm = (ctypes.c_void_p * 2)(routine_address("dgemm"), routine_address("sgemm"))
         self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
         if layout() is None:
             self.call: Compiled = self._fallback

@@ -16,13 +16,17 @@ import math
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 
 DType: TypeAlias = np.dtype[Any]
 
 BOOL, INT64 = np.dtype(bool), np.dtype(np.int64)
+DTYPES: Final[tuple[DType, ...]] = tuple(
+    map(np.dtype, ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c16", "c8"))
+)
+"""Dtypes of machine code, of arguments and results too; complex scalars are split into floats."""
 
 
 @final

@@ -11,6 +11,7 @@ Layer: 7.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
@@ -22,7 +23,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.native.complex_numbers import ComplexOpError, split_complex
 from functrace.native.loop_ir import (
-    INT64,
+    DTYPES,
     ZERO,
     Affine,
     Atom,
@@ -57,11 +58,6 @@ BLOCK: Final = 512
 """Elements of a vector that are summed in one go, at least."""
 SHARED: Final = 4
 """Cost from which an element that two loop nests read is stored."""
-
-DTYPES: Final = frozenset(
-    map(np.dtype, "f8 f4 i8 i4 i2 i1 u8 u4 u2 u1 b1 c16 c8".split())  # noqa: SIM905
-)
-"""Dtypes of machine code."""
 
 
 class NoNativeForm(Exception):
@@ -285,6 +281,7 @@ class Lowering:
             return
         self.values[k] = found
         if isinstance(found, Deferred) and not found.is_root:
+            found.uses += len(set(readers.get(k, ())))
             found.is_root = self._is_stored(found, k, readers.get(k, ()))
             if found.is_root:
                 found.target = self._targets.get(k)
@@ -495,7 +492,7 @@ class Lowering:
         self._pending = {}
         while True:
             groups = _groups(pending)
-            shared = _shared(groups)
+            shared = _shared(groups) or _read_later(groups)
             if not shared:
                 break
             for value in shared:
@@ -714,4 +711,25 @@ def _shared(
     return [found[number] for number in sorted(found)]
 
 
-__all__ = ["DEAR", "INT64", "Lowering", "NoNativeForm", "Operation", "Row", "lower"]
+def _read_later(
+    groups: Mapping[tuple[int, Shape], Sequence[Deferred | Reduction]],
+) -> list[Deferred]:
+    """Return deferred values that these loop nests compute, that operations beyond them read, and
+    that are worth storing.
+    """
+    found: dict[int, Deferred] = {}
+    counts: Counter[int] = Counter()
+    left: list[Value] = [root for roots in groups.values() for root in roots]
+    done: set[int] = set()
+    while left:
+        value = left.pop()
+        if not isinstance(value, Deferred | Reduction) or value.number in done:
+            continue
+        done.add(value.number)
+        for x in {id(x): x for x in value.operands}.values():
+            if isinstance(x, Deferred) and x.result is None:
+                counts[x.number] += 1
+                if not x.is_root:
+                    found[x.number] = x
+                left.append(x)
+    return [x for k, x in sorted(found.items()) if x.cost >= SHARED and x.uses > counts[k]]

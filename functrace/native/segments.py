@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from functrace.control.call import call_p, evaluate_fresh
 from functrace.executor.plan.planner import Plan, planned
@@ -19,7 +19,7 @@ from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled, Rewrite, output_avals, restrict
 from functrace.ir.primitive import RuleArgument, always
 from functrace.ir.program import Program
-from functrace.native.lowering import operations_without_native_form
+from functrace.native.lowering import NoNativeForm, operations_without_native_form
 from functrace.native.rows import ROWS, layout
 
 FEWEST = 2
@@ -59,63 +59,85 @@ def segmented(program: Program, compile_segment: Compile) -> Program:
 
     Args:
         program: an optimized program.
-        compile_segment: compiles the program of a segment.
+        compile_segment: compiles the program of a segment; raises `NoNativeForm` if it is too long.
     """
     plan = planned(program, Policy())
-    hosts = operations_without_native_form(plan, ROWS)
+    hosts = operations_without_native_form(plan, ROWS) | _kept(plan)
     if len(hosts) == len(plan.steps):
         return program
-    depth: dict[int, int] = {}
-    last = 0
-    segments: dict[int, list[int]] = {}
-    others: dict[int, list[int]] = {}
-    for step in plan.steps:
-        k = step.first
-        primitive, operands, params = program.ops[k]
-        is_host = k in hosts
-        level = 0
-        for i in operands:
-            if i in depth:
-                level = max(level, depth[i] + (not is_host and owner_is_host(i, hosts, plan)))
-        if is_host and primitive.kept is not None and primitive.kept(*params):
-            level = last = max(level, last)
-        (others if is_host else segments).setdefault(level, []).append(k)
-        for j in plan.results(step):
-            depth[j] = level
-    steps = {step.first: step for step in plan.steps}
     write = Rewrite(program)
-    read = {
-        k: [i for i in program.ops[k][1] if i >= 0] for k in (step.first for step in plan.steps)
-    }
-    for level in range(max((*segments, *others), default=-1) + 1):
-        own = segments.get(level, [])
-        results = [j for k in own for j in plan.results(steps[k])]
-        if sum(program.ops[k][0] not in layout.ROWS for k in own) < FEWEST:
-            for k in own:
-                write.keep(k)
-        elif own:
-            inside, mine = set(results), set(own)
-            wanted = {i for k, ids in read.items() if k not in mine for i in ids}
-            wanted.update(program.output_ids)
-            outputs = [j for j in results if j in wanted]
-            inputs = list(dict.fromkeys(
-                i for k in own for i in read[k] if i not in inside and i not in program.constant_values
-            ))  # fmt: skip
-            part = restrict(program, inputs, outputs, keep=True, effects=False).program.interned()
-            part.derived[native_p] = compile_segment(part)
-            first = write.place(
-                native_p, tuple(write.operand(i) for i in inputs), (part,), write.position(own[0])
-            )
-            for place, j in enumerate(outputs):
-                write.moved[j] = first + place
-        for k in others.get(level, []):
+    for own, others in _levels(plan, hosts):
+        segment = None
+        if sum(program.ops[k][0] not in layout.ROWS for k in own) >= FEWEST:
+            segment = _segment(plan, own, compile_segment)
+        if segment is None:
+            others = sorted([*own, *others])
+        else:
+            operands = tuple(write.operand(i) for i in segment.inputs)
+            first = write.place(native_p, operands, (segment.program,), write.position(own[0]))
+            write.moved.update((j, first + n) for n, j in enumerate(segment.outputs))
+        for k in others:
             write.keep(k)
     return write.finish()
 
 
-def owner_is_host(i: int, hosts: Sequence[int] | set[int], plan: Plan) -> bool:
-    """Return True if an operation without a native form computes a variable."""
+def _kept(plan: Plan) -> set[int]:
+    """Return the operations that run once in every run; they stay in their order."""
+    ops = plan.program.ops
+    return {
+        step.first
+        for step in plan.steps
+        if (kept := ops[step.first][0].kept) is not None and kept(*ops[step.first][2])
+    }
+
+
+def _levels(plan: Plan, hosts: set[int]) -> list[tuple[list[int], list[int]]]:
+    """Return, in order, the operations of a segment, and those that NumPy runs after it.
+
+    An operation comes after those that it reads, and as early as possible. Those that run once in
+    every run come in their own order.
+    """
+    kept = _kept(plan)
+    of_hosts = {j for step in plan.steps if step.first in hosts for j in plan.results(step)}
+    found: list[tuple[list[int], list[int]]] = []
+    level_of: dict[int, int] = {}
+    last = 0
     for step in plan.steps:
-        if i in plan.results(step):
-            return step.first in hosts
-    return False
+        k = step.first
+        is_host = k in hosts
+        read = [i for i in plan.program.ops[k][1] if i in level_of]
+        level = max([level_of[i] + (not is_host and i in of_hosts) for i in read], default=0)
+        if k in kept:
+            level = last = max(level, last)
+        found.extend(([], []) for _ in range(level + 1 - len(found)))
+        found[level][is_host].append(k)
+        level_of.update(dict.fromkeys(plan.results(step), level))
+    return found
+
+
+class _Segment(NamedTuple):
+    """A segment: its program, and the variables that are its inputs and outputs."""
+
+    program: Program
+    inputs: list[int]
+    outputs: list[int]
+
+
+def _segment(plan: Plan, own: Sequence[int], compile_segment: Compile) -> _Segment | None:
+    """Compile the operations of a segment; ``None`` if they are too many."""
+    program, mine = plan.program, set(own)
+    results = [j for step in plan.steps if step.first in mine for j in plan.results(step)]
+    read_beyond = set(program.output_ids)
+    for step in plan.steps:
+        if step.first not in mine:
+            read_beyond.update(program.ops[step.first][1])
+    given = dict.fromkeys(i for k in own for i in program.ops[k][1] if i >= 0)
+    inside = {*results, *program.constant_values}
+    inputs = [i for i in given if i not in inside]
+    outputs = [j for j in results if j in read_beyond]
+    part = restrict(program, inputs, outputs, keep=True, effects=False).program.interned()
+    try:
+        part.derived[native_p] = compile_segment(part)
+    except NoNativeForm:
+        return None
+    return _Segment(part, inputs, outputs)

@@ -130,6 +130,7 @@ class Deferred:
         operands: arrays that broadcast to its shape.
         shape, dtype: of the result.
         cost: about how many instructions an element takes, those of deferred operands included.
+        uses: how many operations of the program read it.
         is_root: True if it is stored in memory.
         target: memory that it is stored in, if that is prescribed.
         result: the array in memory, once it is computed.
@@ -143,6 +144,7 @@ class Deferred:
     shape: Shape
     dtype: DType
     cost: int
+    uses: int = 0
     is_root: bool = False
     target: Stored | None = None
     result: Stored | Scalars | None = None

@@ -69,6 +69,7 @@ def _symbol(library: Any, name: str) -> Any:
     return None
 
 
+@functools.lru_cache(maxsize=16)
 def routine_address(name: str) -> int | None:
     """Return the address of a Fortran routine of NumPy's BLAS (``"dgemm"``), or ``None``.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import threading
+import time
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -233,6 +235,30 @@ def test_a_program_without_native_form_stays_with_numpy() -> None:
         found = f(x)
     COMPILER.wait()
     np.testing.assert_array_equal(f(x), found)
+
+
+def test_a_compilation_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from functrace.api.staging.background import COMPILER, OFTEN
+    from functrace.native import llvm, object_cache
+
+    def broken(text: str) -> bytes:
+        raise RuntimeError("LLVM is broken")
+
+    monkeypatch.setattr(object_cache, "code_of", broken)
+    assert llvm.machine()
+    f = ft.jit(lambda x: x * 7.0, backend="auto")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(OFTEN):
+            f(np.ones(3))
+        with contextlib.suppress(RuntimeError):
+            COMPILER.wait()
+        for _ in range(100):
+            if found:
+                break
+            time.sleep(0.01)
+    assert "LLVM is broken" in str(found[0].message)
+    np.testing.assert_array_equal(f(np.ones(3)), [7.0] * 3)
 
 
 def test_the_setting_makes_it_the_default() -> None:

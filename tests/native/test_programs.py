@@ -25,10 +25,12 @@ from tests.test_cases import CASES
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
+from functrace.native import backend
 from functrace.native.backend import NATIVE
 from functrace.native.engine import NativeFunction
+from functrace.native.loop_ir import walk
 from functrace.native.lowering import NoNativeForm, lower
-from functrace.native.rows import ROWS
+from functrace.native.rows import ROWS, contraction
 
 UNITS = 64
 """Units in the last place of the largest element by which results may differ."""
@@ -169,3 +171,34 @@ def test_no_flag_is_set_for_any_size(size: int, dtype: str) -> None:
 def test_a_program_without_native_form_says_so() -> None:
     with pytest.raises(NoNativeForm):
         native(ft.trace(lambda x: np.linalg.svd(x)[1])(np.eye(9)))
+
+
+def _statements(steps: int) -> int:
+    def f(u: Any) -> Any:
+        for _ in range(steps):
+            u = u + 0.1 * (np.roll(u, 1, 0) - np.roll(u, -1, 0) + np.roll(u, 1, 1) - 4.0 * u)
+        return np.sum(u * u)
+
+    program = ft.trace(ft.grad(f))(np.ones((16, 16)))
+    made = lower(plan(Runner(program, NATIVE).flat, NATIVE.policy), ROWS, "test")
+    return sum(1 for _ in walk(made.body))
+
+
+def test_the_length_of_the_code_is_linear_in_that_of_the_program() -> None:
+    """Values that several loop nests read are stored, not recomputed in each."""
+    few, many = _statements(5), _statements(40)
+    assert many < 12 * few
+
+
+def test_long_programs_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "MOST_STATEMENTS", 20)
+    x = np.linspace(0.0, 1.0, 50)
+    f = lambda x: np.sum(np.sort(np.sin(x) * x + np.cos(x) * x))
+    program = ft.trace(ft.grad(f))(x)
+    check(program, [x])
+
+
+def test_without_numpys_blas_products_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contraction, "routine_address", lambda name: None)
+    x = np.random.default_rng(0).normal(size=(150, 150))
+    check(ft.trace(lambda x: x @ x + 1.0)(x), [x])

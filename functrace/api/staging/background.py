@@ -11,6 +11,7 @@ Layer: 8.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -47,7 +48,18 @@ class Compiler:
                 self._pool = ThreadPoolExecutor(1, "functrace-native")
             future = self._pool.submit(job)
             self._jobs.add(future)
-        future.add_done_callback(self._jobs.discard)
+        future.add_done_callback(self._finish)
+
+    def _finish(self, future: Future[None]) -> None:
+        """Forget a job; give a warning if it failed, since nobody waits for it."""
+        self._jobs.discard(future)
+        error = None if future.cancelled() else future.exception()
+        if error is not None:
+            warnings.warn(
+                f"functrace: a program stays with NumPy, since its machine code failed: {error!r}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def wait(self) -> None:
         """Wait until no job is left; raises the error of a job that failed."""

@@ -17,6 +17,7 @@ from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, R
 from functrace.native.values import AtomArray, Scalars, Stored, Value, project, scalars
 from functrace.ops import contraction as ops
 from functrace.ops import joining, linalg
+from functrace.ops.blas import routine_address
 
 STRAIGHT = 512
 """Multiplications of a product that is straight-line code."""
@@ -134,7 +135,11 @@ def _straight(
 def _blas(
     low: Lowering, op: Operation, a: Value, b: Value, labels: tuple[str, str, str]
 ) -> Value | None:
-    """Return a product of two matrices by BLAS; ``None`` for another contraction."""
+    """Return a product of two matrices by BLAS; ``None`` for another contraction, or if NumPy's BLAS
+    cannot be called.
+    """
+    if routine_address("dgemm") is None or routine_address("sgemm") is None:
+        return None
     left, right, out = labels
     batch = [label for label in out if label in left and label in right]
     rows = [label for label in left if label not in right]
@@ -337,9 +342,15 @@ def _eliminated(
     return rows, sign
 
 
+def is_few(op: Operation) -> bool:
+    """Return True if the matrix of an operation is eliminated in straight-line code."""
+    matrix = op.operands[0].shape
+    return len(matrix) == 2 and matrix[0] <= MOST_ROWS and op.dtype.kind == "f"
+
+
 def _square(low: Lowering, op: Operation, value: Value) -> AtomArray:
     """Return the elements of a small matrix."""
-    if len(value.shape) != 2 or value.shape[0] > MOST_ROWS or op.dtype.kind != "f":
+    if not is_few(op):
         raise NoNativeForm(f"{op.primitive.name} of larger matrices")
     atoms = low.elements(value).ravel()
     return scalars([low.cast(x, op.dtype) for x in atoms], value.shape, op.dtype).atoms
@@ -366,8 +377,6 @@ def _solved(low: Lowering, a: AtomArray, b: AtomArray, dtype: DType) -> Any:
 def solve_few(low: Lowering, op: Operation) -> Value:
     """Return the solution of few equations, in straight-line code."""
     a, b = op.operands
-    if math.prod(b.shape) > TINY or len(b.shape) not in (1, 2):
-        raise NoNativeForm("solve with many right-hand sides")
     left = _square(low, op, a)
     right = low.elements(b)
     matrix = right.reshape(len(left), -1)
@@ -404,14 +413,6 @@ def _cofactor(low: Lowering, op: Operation) -> Value:
     return scalars(found, op.shape, op.dtype)
 
 
-def _named(name: str, row: Row) -> dict[Primitive, Row]:
-    return {
-        value: row
-        for value in vars(linalg).values()
-        if isinstance(value, Primitive) and value.name == name
-    }
-
-
 COMPLEX = (ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p, joining.convolve_p)
 """Primitives whose native form takes complex numbers."""
 
@@ -421,6 +422,6 @@ ROWS: dict[Primitive, Row] = {
     ops.matmul_in_parts_p: _matmul,
     ops.einsum_p: _einsum,
     joining.convolve_p: _convolve,
-    **_named("cofactor", _cofactor),
+    linalg.cofactor_p: _cofactor,
 }
 """Lowering by primitive."""

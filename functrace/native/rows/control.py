@@ -21,8 +21,19 @@ from functrace.executor.plan.planner import Plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.structures import Branch, Loop, Stack
-from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, If, Scalar, While, affine
-from functrace.native.lowering import DTYPES, TINY, Lowering, NoNativeForm, Operation, Row
+from functrace.native.loop_ir import (
+    DTYPES,
+    INT64,
+    ZERO,
+    Affine,
+    Atom,
+    Const,
+    If,
+    Scalar,
+    While,
+    affine,
+)
+from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.values import Packed, Scalars, Stored, Value, project, scalars
 
 BOOL = np.dtype(bool)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrace.ir.primitive import Primitive
-from functrace.native.loop_ir import Atom, Builder, Const, DType
+from functrace.native.loop_ir import DTYPES, Atom, Builder, Const, DType
 from functrace.native.lowering import DEAR, Lowering, NoNativeForm, Operation, Row, extreme
 from functrace.native.values import Value
 from functrace.ops import edges, shaping
@@ -370,11 +370,8 @@ def row_of(primitive: Primitive, write: Writer, cost: int) -> Row:
 def _check(op: Operation, kinds: tuple[Any, ...]) -> None:
     """Raise if the operation computes in a dtype that machine code does not have."""
     for kind in kinds:
-        if np.dtype(kind).str[1:] not in _CODES:
+        if np.dtype(kind) not in DTYPES:
             raise NoNativeForm(f"{op.primitive.name} of {kind}")
-
-
-_CODES = ("f8", "f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c16", "c8")
 
 
 def _convert(low: Lowering, op: Operation) -> Value:

@@ -8,6 +8,7 @@ Layer: 7.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, final
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, DType, Scalar, affine, at
-from functrace.native.lowering import Lowering, NoNativeForm, Operation, Row
+from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.rows import contraction, layout
 from functrace.native.values import Stored, Value, project
 from functrace.ops import cholesky, linalg, triangular
@@ -133,11 +134,8 @@ def _work(low: Lowering, rows: int, columns: int, dtype: DType) -> _Matrix:
 def _solve(low: Lowering, op: Operation) -> Value:
     a, b = (low.computed(x) for x in op.operands)
     is_vector = len(b.shape) == 1
-    try:
-        if len(a.shape) == 2 and len(b.shape) <= 2:
-            return contraction.solve_few(low, op)
-    except NoNativeForm:
-        pass
+    if contraction.is_few(op) and len(b.shape) <= 2 and math.prod(b.shape) <= TINY:
+        return contraction.solve_few(low, op)
     n = _need(op, a)
     columns = 1 if is_vector else op.shape[-1]
     for x in (a, b):
@@ -163,11 +161,8 @@ def _store(low: Lowering, target: Stored, index: Sequence[Affine], x: Stored) ->
 
 def _inverse(low: Lowering, op: Operation) -> Value:
     a = low.computed(op.operands[0])
-    try:
-        if len(a.shape) == 2:
-            return contraction.inverse_few(low, op)
-    except NoNativeForm:
-        pass
+    if contraction.is_few(op):
+        return contraction.inverse_few(low, op)
     n, b = _need(op, a), low.builder
     low.to_memory(a)
     target = low.target(op)
@@ -185,11 +180,8 @@ def _inverse(low: Lowering, op: Operation) -> Value:
 
 def _determinant(low: Lowering, op: Operation) -> Value:
     a = low.computed(op.operands[0])
-    try:
-        if len(a.shape) == 2:
-            return contraction.determinant_few(low, op)
-    except NoNativeForm:
-        pass
+    if contraction.is_few(op):
+        return contraction.determinant_few(low, op)
     n, b = _need(op, a), low.builder
     low.to_memory(a)
     target = low.target(op)
