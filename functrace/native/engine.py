@@ -31,6 +31,7 @@ from functrace.native import llvm, object_cache
 from functrace.native.kernels import KERNELS
 from functrace.native.llvm_text import (
     INLINED,
+    MINUS_ZEROS,
     RAISED,
     Printer,
     function_text,
@@ -173,13 +174,15 @@ def module_text(function: Function, name: str) -> str:
     """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python."""
     calls = sum(type(s) is Let and s.op in KERNELS for s in walk(function.body))
     widths = llvm.vector_widths() if calls > INLINED else ()
-    printer = Printer(1, variants(widths, KERNELS)) if widths else Printer()
+    attribute = variants(widths, KERNELS) if widths else lambda _op, _dtype: ""
+    printer = Printer(1, attribute, keeps_flags=True)
     body = function_text(printer, function, f"{name}_run")
     kernels = kernels_text(printer, KERNELS, widths)
     width = f'"prefer-vector-width"="{8 * llvm.vector_widths()[-1]}"'
     parts = [
         *printer.declarations.values(),
         kernels,
+        MINUS_ZEROS,
         _HEAD,
         body,
         _entry(function, name),
@@ -495,6 +498,10 @@ class NativeFunction:
         self._make_plain = plain
         self._plain: Compiled | None = None
         self.fallbacks = 0
+        # (the sine of a very large angle is NaN with the flag "invalid"; see kernels.LARGEST_ANGLE)
+        self._has_angles = any(
+            type(s) is Let and s.op in ("sin", "cos", "tan") for s in walk(function.body)
+        )
         name = "functrace"
         code = object_cache.code_of(module_text(function, name))
         self._engine, (setup, call, entry) = llvm.load(
@@ -568,9 +575,16 @@ class NativeFunction:
             *[x.ctypes.data for x in (*arrays, *outputs)], start
         )
         status = self._call(ctypes.addressof(pointers))
-        if status and not (status & 0xFF == FLAGGED and _is_ignored(status >> 8)):
+        if status and not (status & 0xFF == FLAGGED and self._is_ignored(status >> 8)):
             return None
         return tuple([x if x.ndim else x[()] for x in outputs])
+
+    def _is_ignored(self, flags: int) -> bool:
+        """Return True if NumPy's settings ignore all flags, and results with flags are NumPy's."""
+        if flags & _INVALID and self._has_angles:
+            return False
+        settings = np.geterr()
+        return all(settings[name] == "ignore" for bit, name in _NAMES.items() if flags & bit)  # type: ignore[literal-required]
 
     def _by_numpy(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Run NumPy's form after machine code has failed; from now on at once, if that is often."""
@@ -605,10 +619,5 @@ class NativeFunction:
         return found
 
 
+_INVALID: Final = 1
 _NAMES = {1: "invalid", 4: "divide", 8: "over"} if _is_x86() else {1: "invalid", 2: "divide", 4: "over"}  # fmt: skip
-
-
-def _is_ignored(flags: int) -> bool:
-    """Return True if NumPy's settings ignore all flags."""
-    settings = np.geterr()
-    return all(settings[name] == "ignore" for bit, name in _NAMES.items() if flags & bit)  # type: ignore[literal-required]

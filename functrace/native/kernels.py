@@ -6,15 +6,17 @@ vectorizes loops that contain them, and the C printer prints the same code. `ULP
 largest errors.
 
 Special values are those of C99, and the floating-point flags are those that NumPy warns of: a kernel
-raises divide-by-zero, overflow or invalid exactly where NumPy's function does. Two rules follow.
-Comparisons of floats are equalities, or comparisons of their bits, because vector instructions for
-``<`` raise invalid if an operand is NaN. And numbers out of the domain go through the real arithmetic
-of the kernel, with operands that raise the right flag (0/0 for the logarithm of a negative number):
-LLVM folds operations on constants, and constants raise no flags.
+raises divide-by-zero, overflow or invalid exactly where NumPy's function does (but for a NaN, of
+which NumPy's logaddexp warns). Two rules follow. Comparisons of floats are equalities, or
+comparisons of their bits, because vector instructions for ``<`` raise invalid if an operand is NaN.
+And numbers out of the domain go through the real arithmetic of the kernel, with operands that raise
+the right flag (0/0 for the logarithm of a negative number): LLVM folds operations on constants, and
+constants raise no flags.
 
 Sums and products are not to be contracted or reordered (in C: ``-ffp-contract=off``), and integers
 wrap. Angles from `LARGEST_ANGLE` on are NaN with the flag "invalid", with which a program runs again
-in NumPy: an exact reduction without branches would need about 120 more operations at every angle.
+in NumPy, whatever NumPy's settings for errors say: an exact reduction without branches would need
+about 120 more operations at every angle.
 
 Source: the reductions are those of FreeBSD's msun (Sun Microsystems, 1993), with fused
 multiply-add instead of split constants; the coefficients are minimax polynomials, made with
@@ -986,8 +988,10 @@ def _power(x: Value, y: Value) -> Value:
     shrinks = (log.bits() ^ wide.bits()) < 0
     extreme = where(log.equals(0.0), x.const(1.0), where(shrinks, x.const(0.0), np.inf))
     size = where(is_regular, size.converted(form), extreme)
-    bottom = where(is_domain_error | is_pole, x.const(0.0), 1.0)
-    size = size * (where(is_domain_error, x.const(0.0), 1.0) / bottom)  # raises flags
+    number = where(is_regular, x, 1.0)
+    zero = number - number  # (a constant would raise no flags)
+    bottom = where(is_domain_error | is_pole, zero, 1.0)
+    size = size * (where(is_domain_error, zero, 1.0) / bottom)
     sign = where(is_odd, x.bits().const(form.bits_of(-0.0)), 0)
     size = (size.bits() ^ sign).as_float()
     size = where(x.is_nan(), x, where(y.is_nan(), y, size))
@@ -1102,7 +1106,7 @@ def _floor_divide(x: Value, y: Value) -> Value:
     whole = whole + where(is_above & _not(quotient.is_nan()), whole.const(1.0), 0.0)
     zero = (x.bits() ^ y.bits()).as_float()
     whole = where(quotient.equals(0.0), quotient.const(0.0).copysign(zero), whole)
-    return where(is_pole, x / where(is_pole, y, 1.0), whole)
+    return where(is_pole, x / y, whole)
 
 
 # -- the table --

@@ -90,6 +90,16 @@ _INTRINSICS: Final = {
 }  # fmt: skip
 """Ops that are intrinsics of LLVM, and how many operands each has."""
 
+_HIDDEN: Final[Mapping[str, tuple[int, ...]]] = {
+    "select": (1, 2), "div": (0,), "rest": (0,), "fmod": (0,), "remainder": (0,),
+    "floor_divide": (0,),
+}  # fmt: skip
+"""By op, the operands that are hidden if they are constants; see `Printer`."""
+MINUS_ZEROS: Final = """@functrace_minus_zero_double = global double -0.0
+@functrace_minus_zero_float = global float -0.0
+"""
+"""Other modules might change these variables, so LLVM does not know their values."""
+
 INTRINSIC_NAMES: Final = {"ctpop": 1, "smax": 2, "smin": 2, "umax": 2, "umin": 2, "abs": 2}
 
 
@@ -100,12 +110,20 @@ class Printer:
     Args:
         lanes: elements of a vector that stands for each scalar; 1 for scalars.
         attribute: returns the attributes of a call of a kernel, by op and dtype.
+        keeps_flags: True to hide constants from LLVM where it would compute with them, which raises
+            no floating-point flags: numerators, the choices of a select, and bools as numbers. A sum
+            with a -0.0 that LLVM does not know leaves a number as it is.
     """
 
     def __init__(
-        self, lanes: int = 1, attribute: Callable[[str, DType], str] = lambda _op, _dtype: ""
+        self,
+        lanes: int = 1,
+        attribute: Callable[[str, DType], str] = lambda _op, _dtype: "",
+        *,
+        keeps_flags: bool = False,
     ) -> None:
-        self._lanes, self._attribute = lanes, attribute
+        self._lanes, self._attribute, self._keeps_flags = lanes, attribute, keeps_flags
+        self._hiding: set[str] = set()
         self.lines: list[str] = []
         self.entry: list[str] = []
         """Stack slots."""
@@ -142,6 +160,27 @@ class Printer:
             return f"%{atom.name}"
         text = constant_text(atom.value, atom.dtype)
         return text if self._lanes == 1 else f"splat ({type_of(atom.dtype)} {text})"
+
+    def _hidden(self, text: str, dtype: DType) -> str:
+        """Return an operation whose result LLVM does not know, the number itself."""
+        kind = type_of(dtype)
+        if kind not in self._hiding:
+            self._hiding.add(kind)
+            self.entry.append(
+                f"  %minus_zero_{kind} = load {kind}, ptr @functrace_minus_zero_{kind}"
+            )
+        return f"fadd {kind} {text}, %minus_zero_{kind}"
+
+    def _operands(self, let: Let) -> list[str]:
+        """Return the texts of the operands, some hidden; see `Printer`."""
+        x = [self.atom(atom) for atom in let.operands]
+        if not self._keeps_flags or let.dtype.kind != "f":
+            return x
+        places = _HIDDEN.get(let.op, ())
+        for k, atom in enumerate(let.operands):
+            if k in places and type(atom) is Const:
+                x[k] = self._value(self._hidden(x[k], atom.dtype))
+        return x
 
     def kind(self, dtype: DType) -> str:
         """Return the LLVM type of an operand."""
@@ -326,11 +365,14 @@ class Printer:
 
     def _let(self, let: Let) -> None:
         text = self._operation(let)
+        is_number = let.op == "convert" and let.dtype.kind == "f"
+        if is_number and self._keeps_flags and let.operands[0].dtype.kind == "b":
+            text = self._hidden(self._value(text), let.dtype)
         self._add(f"%{let.name} = {text}")
 
     def _operation(self, let: Let) -> str:
         op, operands, dtype = let.op, let.operands, let.dtype
-        x = [self.atom(atom) for atom in operands]
+        x = self._operands(let)
         source = operands[0].dtype
         kind, is_float = self.kind(source), source.kind == "f"
         if op in _ARITHMETIC:

@@ -256,6 +256,21 @@ class Function:
     body: list[Statement]
 
 
+class NoNativeForm(Exception):
+    """An operation has no lowering: NumPy's form of it runs."""
+
+
+OF_ONE_DTYPE: Final = frozenset(
+    (
+        "add", "sub", "mul", "div", "rest", "and", "or", "xor", "shift_left", "shift_right",
+        "minimum", "maximum", "fma", "copysign", "select", "equal", "not_equal", "less",
+        "less_equal", "greater", "greater_equal", "arctan2", "hypot", "power", "fmod",
+        "remainder", "floor_divide", "logaddexp", "logaddexp2",
+    )
+)  # fmt: skip
+"""Ops whose operands have one dtype; that of a condition is another one."""
+
+
 @final
 @dataclass(slots=True)
 class Builder:
@@ -303,7 +318,15 @@ class Builder:
         return value
 
     def let(self, op: str, dtype: DType, *operands: Atom) -> Atom:
-        """Compute a scalar."""
+        """Compute a scalar.
+
+        Raises:
+            NoNativeForm: if the dtypes of the operands of an instruction differ.
+        """
+        if op in OF_ONE_DTYPE:
+            first = operands[op == "select"].dtype
+            if any(x.dtype != first for x in operands[1:]):
+                raise NoNativeForm(f"{op} of {' and '.join(str(x.dtype) for x in operands)}")
         key = (op, dtype, *[(x, repr(x.value)) if type(x) is Const else x for x in operands])
         found = self.remembered(key)
         if found is not None:

@@ -31,6 +31,7 @@ from functrace.native.loop_ir import (
     Const,
     DType,
     Function,
+    NoNativeForm,
     Scalar,
     eliminate_dead_code,
 )
@@ -58,10 +59,6 @@ BLOCK: Final = 512
 """Elements of a vector that are summed in one go, at least."""
 SHARED: Final = 4
 """Cost from which an element that two loop nests read is stored."""
-
-
-class NoNativeForm(Exception):
-    """An operation has no lowering: NumPy's form of it runs."""
 
 
 @final
@@ -486,9 +483,14 @@ class Lowering:
 
     def flush(self) -> None:
         """Compute all deferred roots and reductions that are pending."""
-        pending = [value for _, value in sorted(self._pending.items()) if value.result is None]
-        if not any(isinstance(x, Reduction) or x.is_root for x in pending):
+        roots = [
+            x
+            for x in self._pending.values()
+            if x.result is None and (isinstance(x, Reduction) or x.is_root)
+        ]
+        if not roots:
             return
+        pending = _uncomputed(roots)
         self._pending = {}
         while True:
             groups = _groups(pending)
@@ -639,6 +641,20 @@ def _kept(root: Reduction, index: Sequence[Affine]) -> tuple[Affine, ...]:
     if len(root.shape) == len(index):
         return tuple(ZERO if k in root.axes else x for k, x in enumerate(index))
     return tuple(x for k, x in enumerate(index) if k not in root.axes)
+
+
+def _uncomputed(roots: Iterable[Deferred | Reduction]) -> list[Deferred | Reduction]:
+    """Return the roots, and what they read that has not been computed, in order."""
+    found: dict[int, Deferred | Reduction] = {}
+    left: list[Value] = list(roots)
+    while left:
+        value = left.pop()
+        if not isinstance(value, Deferred | Reduction) or value.result is not None:
+            continue
+        if value.number not in found:
+            found[value.number] = value
+            left.extend(value.operands)
+    return [found[number] for number in sorted(found)]
 
 
 def _groups(

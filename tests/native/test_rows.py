@@ -41,6 +41,74 @@ def test_divisions_of_integers_by_zero_warn_as_numpy(f: Any) -> None:
         np.testing.assert_array_equal(made.call(least, one)[0], f(least, one))
 
 
+COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+
+
+@pytest.mark.parametrize("signed", ["i8", "i4", "i1"])
+@pytest.mark.parametrize("f", COMPARISONS, ids=lambda f: f.__name__)
+def test_comparisons_of_signed_and_unsigned_integers(f: Any, signed: str) -> None:
+    limits = np.iinfo(signed)
+    x = np.array([0, 1, 5, 127, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)[:, None]
+    y = np.array([0, 1, 5, -1, -2, 127, limits.min, limits.max], np.int64).astype(signed)
+    whole(lambda x, y: (f(x, y), f(y, x)), x, y)
+    whole(lambda x, y: (f(x, y), f(y, x)), np.repeat(x, 10, 0), y)
+
+
+def _messages(f: Any, *args: Any) -> set[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        f(*args)
+    return {str(warning.message) for warning in caught}
+
+
+FLAGGED = {
+    "divide": lambda x: 1.5 / (x * 1.0),
+    "reciprocal": lambda x: np.reciprocal(x * 1.0),
+    "floor_divide": lambda x: 1.5 // (x * 1.0),
+    "remainder": lambda x: 1.5 % (x * 1.0),
+    "fmod": lambda x: np.fmod(1.5, x * 1.0),
+    "power": lambda x: (x * 1.0) ** -2,
+    "power_of_single": lambda x: (x * np.float32(1.0)) ** np.float32(-3.0),
+    "logarithm": lambda x: np.log2(x * 1.0),
+    "overflow": lambda x: np.where(x == 0, 1e300, 0.5) * 1e300,
+    "chosen": lambda x: 2.0 / np.where(x == 0, 0.0, 3.0),
+    "heaviside": lambda x: 2.0 / np.heaviside(x * -1.0, 0.0),
+    "invalid": lambda x: np.arcsin(np.where(x == 0, 2.0, 0.5)),
+}
+
+
+@pytest.mark.parametrize("size", [3, 70])
+@pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f8"])
+@pytest.mark.parametrize("name", FLAGGED)
+def test_numbers_that_llvm_knows_raise_flags_too(name: str, dtype: str, size: int) -> None:
+    x = (np.arange(size) > 0).astype(dtype)
+    expected = _messages(FLAGGED[name], x)
+    assert expected
+    assert _messages(ft.jit(FLAGGED[name], backend="native"), x) == expected
+
+
+@pytest.mark.parametrize("exponent", [-3, -2, -0.5, 0.5, 1.5, 2.5])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_powers_of_special_values(dtype: str, exponent: float) -> None:
+    x = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3.0, 1e-30], dtype)
+    for x in (x, np.tile(x, 9)):
+        with np.errstate(all="ignore"):
+            found, expected = (
+                g(x)
+                for g in (ft.jit(lambda x: x**exponent, backend="native"), lambda x: x**exponent)
+            )
+        np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "f4" else 1e-14)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("f", [np.sin, np.cos, np.tan, np.sinc], ids=lambda f: f.__name__)
+def test_large_angles_are_numpys_under_any_errstate(f: Any) -> None:
+    x = np.array([1e300, 2.0**60, 1e22, 0.5])
+    for settings in ("ignore", "warn"):
+        with np.errstate(all=settings):  # type: ignore[arg-type]
+            np.testing.assert_array_equal(ft.jit(lambda x: f(x), backend="native")(x), f(x))
+
+
 @pytest.mark.parametrize("dtype", ["i8", "i2", "u4"])
 def test_shifts_and_bits(dtype: str) -> None:
     x = np.arange(-50, 50).astype(dtype)

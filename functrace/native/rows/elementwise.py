@@ -82,17 +82,18 @@ def _power(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
         raise NoNativeForm("power of integers")
     if type(y) is Const:
         exponent = float(y.value)
-        if exponent == 0.5:  # (the root of -0.0 is -0.0)
-            root = builder.let("sqrt", dtype, builder.let("add", dtype, x, _number(0.0, x)))
+        if exponent in (0.5, 1.5, 2.5):  # (other than a root, of -0.0 it is 0.0, of -inf inf)
+            base = builder.let("add", dtype, x, _number(0.0, x))
+            root = builder.let("sqrt", dtype, base)
+            if exponent > 1:
+                whole = _repeated(builder, dtype, base, int(exponent))
+                root = builder.let("mul", dtype, whole, root)
             is_infinite = builder.let("equal", BOOL, x, _number(-math.inf, x))
             return builder.let("select", dtype, is_infinite, _number(math.inf, x), root)
         if exponent in (1.0, 2.0, 3.0):
             return _repeated(builder, dtype, x, int(exponent))
         if exponent == -1.0:
             return builder.let("div", dtype, _number(1.0, x), x)
-        if exponent in (1.5, 2.5):
-            root = builder.let("sqrt", dtype, x)
-            return builder.let("mul", dtype, _repeated(builder, dtype, x, int(exponent)), root)
     return called(builder, "power", dtype, x, y)
 
 
@@ -139,8 +140,27 @@ def _sign(builder: Builder, dtype: DType, x: Atom) -> Atom:
     )
 
 
+_BY_ORDER: Mapping[str, tuple[bool, bool]] = {
+    "less": (True, False), "less_equal": (True, False),
+    "greater": (False, True), "greater_equal": (False, True),
+    "equal": (False, False), "not_equal": (True, True),
+}  # fmt: skip
+"""By comparison, its results where the first operand is smaller, and where it is larger."""
+
+
 def _comparison(op: str) -> Writer:
-    return lambda builder, dtype, x, y: builder.let(op, BOOL, x, y)
+    def write(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+        if x.dtype == y.dtype or "u" not in (x.dtype.kind, y.dtype.kind):
+            return builder.let(op, BOOL, x, y)
+        # A signed and an unsigned integer, which no dtype of integers holds: by sign first.
+        is_second, wide = y.dtype.kind == "i", np.dtype(np.uint64)
+        signed = y if is_second else x
+        is_negative = builder.let("less", BOOL, signed, _number(0, signed))
+        both = [z if z.dtype == wide else builder.let("convert", wide, z) for z in (x, y)]
+        of_negative = Const(_BY_ORDER[op][is_second], BOOL)
+        return builder.let("select", BOOL, is_negative, of_negative, builder.let(op, BOOL, *both))
+
+    return write
 
 
 def truth(builder: Builder, x: Atom) -> Atom:
