@@ -116,10 +116,18 @@ def has_overrides(kind: type[Any]) -> bool:
     if kind in _PLAIN or kind in _OTHERS:
         return False
     found = getattr(kind, "__torch_function__", None)
-    if found is None or found is disabled or kind.__dict__.get("_is_plain", False):
+    is_plain = found is None or found is disabled or kind.__dict__.get("_is_plain", False)
+    if is_plain or _is_pytorchs(kind):
         _OTHERS.add(kind)
         return False
     return True
+
+
+def _is_pytorchs(kind: type[Any]) -> bool:
+    """Return True for PyTorch's own tensors, whose overrides call the function that they are given."""
+    return not issubclass(kind, Tensor) and any(
+        base.__module__ == "torch" and base.__qualname__ == "Tensor" for base in kind.__mro__
+    )
 
 
 def overriding(args: Iterable[Any]) -> list[Any]:

@@ -270,6 +270,17 @@ def test_capsules() -> None:
     assert back.dtype is ours.bfloat16 and theirs[0, 0].item() == 7
 
 
+def test_tensors_of_pytorch_have_no_overrides() -> None:
+    class Own(ours.Tensor):  # (from now on, functions look for overrides)
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    assert type(ours.ones(2).as_subclass(Own) + 1) is Own
+    for theirs in (torch.ones(2), torch.nn.Parameter(torch.ones(2)).detach()):
+        assert ours.from_dlpack(theirs).tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
 def test_files(writer: str, tmp_path: Any) -> None:
     a, b = (ours, torch) if writer == "ours" else (torch, ours)
