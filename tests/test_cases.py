@@ -121,6 +121,7 @@ def test_eval_equals_numpy(case: Case) -> None:
         np.testing.assert_array_equal(a, b, err_msg="the caller's array was changed")
 
 
+@pytest.mark.sampled(3)
 @every
 def test_aval_predicts_eval(case: Case) -> None:
     args = arguments_of(case)
@@ -163,6 +164,7 @@ def test_program_forms_round_trip(case: Case) -> None:
         assert_same(np.asarray(y), z, rtol=precision(z), atol=precision(z), what=case.name)
 
 
+@pytest.mark.sampled(3)
 @differentiable
 def test_jvp_equals_differences(case: Case) -> None:
     args, rng = arguments_of(case), rng_of(case)
@@ -186,6 +188,7 @@ def test_jvp_equals_differences(case: Case) -> None:
             np.testing.assert_allclose(t, exact[k], rtol=tight, atol=tight)
 
 
+@pytest.mark.sampled(3)
 @differentiable
 def test_transpose_passes_the_dot_test(case: Case) -> None:
     args, rng = arguments_of(case), rng_of(case)
@@ -213,7 +216,7 @@ def test_transpose_passes_the_dot_test(case: Case) -> None:
 
 
 @twice
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_second_order_equals_differences_of_gradient(case: Case) -> None:
     args, rng = arguments_of(case), rng_of(case)
     f = restricted(case.call, args, case.diff)
@@ -247,6 +250,7 @@ def _second_example(case: Case, args: list[Any], rng: np.random.Generator) -> li
     return rolled if found == shapes else moved
 
 
+@pytest.mark.sampled(3)
 @mapped
 def test_batch_equals_loop(case: Case) -> None:
     args, rng = arguments_of(case), rng_of(case)
@@ -266,6 +270,7 @@ def test_batch_equals_loop(case: Case) -> None:
             assert_same(y, z, rtol=tol, atol=tol, what=f"{case.name} batched over {positions}")
 
 
+@pytest.mark.sampled(2)
 @with_edges
 def test_edge_arguments_equal_numpy(case: Case) -> None:
     for edge in case.edge:

@@ -15,7 +15,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {
@@ -63,14 +62,28 @@ def package_of(module: str) -> str:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def statements_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all statements of a file, without their expressions."""
+    found: list[ast.AST] = []
+    left: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while left:
+        node = left.pop()
+        found.append(node)
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, name, ())
+            left.extend(inner if isinstance(inner, list) else ())
+    return tuple(found)
+
+
+def imports_in(node: ast.AST) -> set[ast.AST]:
+    """Return the imports in a statement."""
+    return {n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)}
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     """Every import of a functrace module in a file, wherever it stands: line and dotted name."""
     package = ["functrace", *path.relative_to(PACKAGE).parts[:-1]]
-    for node in ast.walk(tree_of(path)):
+    for node in statements_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "functrace":
@@ -89,7 +102,7 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 def type_checking_lines(path: Path) -> frozenset[int]:
     """The lines that stand under ``if TYPE_CHECKING:``, which never run."""
     lines: set[int] = set()
-    for node in ast.walk(tree_of(path)):
+    for node in statements_of(path):
         if (
             isinstance(node, ast.If)
             and ast.unparse(node.test).removeprefix("typing.") == "TYPE_CHECKING"
@@ -98,27 +111,33 @@ def type_checking_lines(path: Path) -> frozenset[int]:
     return frozenset(lines)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_downwards(path: Path) -> None:
+def test_imports_point_downwards() -> None:
+    """In one test: each process would parse all files again."""
+    wrong = [line for path in FILES for line in wrong_imports(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def wrong_imports(path: Path) -> Iterator[str]:
+    """Yield the imports of a file that its layer does not allow."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     own = package_of(".".join(["functrace", *parts]))
-    assert own in LAYER, f"{path} stands in a package that has no layer: name it in LAYERS"
+    where = "/".join(parts) + ".py"
+    if own not in LAYER:
+        yield f"{where} stands in a package that has no layer: name it in LAYERS"
+        return
     for line, module in imports_of(path):
-        if module == "functrace" or line in type_checking_lines(path):
-            assert own != "base" or module != "functrace"
+        if module == "functrace":
+            yield f"{where}:{line} imports functrace as a whole, all layers at once"
+            continue
+        if line in type_checking_lines(path):
             continue
         other = package_of(module)
-        assert other in LAYER, f"{path.name}:{line} imports {module}, which is in no package"
-        assert other == own or LAYER[other] < LAYER[own], (
-            f"{'/'.join(parts)}.py:{line} (package {own}) imports {module} (package {other}), which is not below it"
-        )
-
-
-def test_rooms_do_not_import_the_whole_package() -> None:
-    for path in FILES:
-        for line, module in imports_of(path):
-            assert module != "functrace", (
-                f"{path}:{line} imports functrace as a whole, all layers at once"
+        if other not in LAYER:
+            yield f"{where}:{line} imports {module}, which is in no package"
+        elif other != own and LAYER[other] >= LAYER[own]:
+            yield (
+                f"{where}:{line} (package {own}) imports {module} (package {other}), which is not "
+                "below it"
             )
 
 
@@ -138,18 +157,15 @@ def test_no_file_imports_in_a_circle() -> None:
     modules = {module_of(path) for path in FILES}
     graph: dict[str, set[str]] = {}
     for path in FILES:
-        tree = ast.parse(path.read_text())
-        left_out: list[ast.AST] = []
-        left_out.extend(
-            n
-            for n in ast.walk(tree)
-            if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
-        )
+        nodes = statements_of(path)
+        left_out: list[ast.AST] = [
+            n for n in nodes if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)
+        ]
         if path == PACKAGE / "ir" / "program.py":
-            left_out.extend(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
-        never_run = {inner for node in left_out for inner in ast.walk(node)}
+            left_out.extend(n for n in nodes if isinstance(n, ast.FunctionDef))
+        never_run = {inner for node in left_out for inner in imports_in(node)}
         named = graph[module_of(path)] = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import) and node not in never_run:
                 named.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and node not in never_run:

@@ -43,7 +43,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["c16", "c8"])
 @pytest.mark.parametrize("shape", [(3, 2), (40, 3)])
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -144,6 +144,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @needs_compiler
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_equal_numpy(name: str, tmp_path: Path) -> None:
@@ -159,6 +160,7 @@ INTEGERS = {
 }
 
 
+@pytest.mark.sampled(4)
 @needs_compiler
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap(dtype: str, tmp_path: Path) -> None:
@@ -238,6 +240,7 @@ SLICES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @needs_compiler
 @pytest.mark.parametrize("name", SLICES)
 def test_simplified_loops_equal_numpy(name: str, tmp_path: Path) -> None:
@@ -357,7 +360,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., np.ndarra
 KERNEL_CASES = [(op, dtype) for op in KERNELS for dtype in ("f8", "f4")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("op", "code"), KERNEL_CASES)
 def test_kernels_are_as_accurate_as_stated(op: str, code: str, kernels: Any) -> None:
     pytest.importorskip("llvmlite", reason="llvmlite is not installed")

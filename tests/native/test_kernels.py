@@ -362,6 +362,7 @@ def _expected_flags(op: str, x: tuple[Any, ...], result: Any) -> set[str]:
     return {"overflow"} if np.isinf(result) and all(np.isfinite(value) for value in x) else set()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [1, 16])
 @pytest.mark.parametrize(("op", "dtype"), CASES)
 def test_special_values_and_flags(op: str, dtype: np.dtype[Any], size: int) -> None:

@@ -96,7 +96,7 @@ def test_derivatives_of_random_programs_equal_the_evaluator(recipe: Recipe, seed
     check(program, [*arguments, *[t if t.ndim else t[()] for t in tangents]])
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_cases_equal_the_evaluator(case: Any) -> None:
     with warnings.catch_warnings():
@@ -150,6 +150,7 @@ def test_no_flag_is_set_where_numpy_does_not_warn(recipe: Recipe, seed: int) -> 
     assert found or has_nan or made.fallbacks == 0
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 7, 10, 17, 18, 34, 37, 41, 50, 1001])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_no_flag_is_set_for_any_size(size: int, dtype: str) -> None:

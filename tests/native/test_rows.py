@@ -18,6 +18,7 @@ from tests.native.test_programs import native
 DIVISIONS = (np.remainder, np.floor_divide, np.fmod)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["i8", "i4", "i1", "u8", "u1", "f8", "f4"])
 @pytest.mark.parametrize("f", DIVISIONS, ids=lambda f: f.__name__)
 def test_divisions_that_round(f: Any, dtype: str) -> None:
@@ -44,6 +45,7 @@ def test_divisions_of_integers_by_zero_warn_as_numpy(f: Any) -> None:
 COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("signed", ["i8", "i4", "i1"])
 @pytest.mark.parametrize("f", COMPARISONS, ids=lambda f: f.__name__)
 def test_comparisons_of_signed_and_unsigned_integers(f: Any, signed: str) -> None:
@@ -77,6 +79,7 @@ FLAGGED = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", [3, 70])
 @pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f8"])
 @pytest.mark.parametrize("name", FLAGGED)
@@ -87,6 +90,7 @@ def test_numbers_that_llvm_knows_raise_flags_too(name: str, dtype: str, size: in
     assert _messages(ft.jit(FLAGGED[name], backend="native"), x) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("exponent", [-3, -2, -0.5, 0.5, 1.5, 2.5])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_powers_of_special_values(dtype: str, exponent: float) -> None:

@@ -202,6 +202,7 @@ def test_powers_have_the_dtype_of_the_installed_numpy(base: type, shape: tuple[i
         assert found == (x**n).dtype, repr(n)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["linear", "weibull", "hazen", "inverted_cdf", "lower"])
 @pytest.mark.parametrize("function", [np.quantile, np.nanquantile, np.percentile, np.nanpercentile])
 def test_quantiles_are_those_of_the_installed_numpy(function: Any, method: str) -> None:

@@ -56,6 +56,7 @@ def compare(f: Any, *arguments: np.ndarray) -> None:
             np.testing.assert_allclose(a, b, rounding, rounding)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(60))
 def test_source_computes_the_three_products(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -98,6 +99,7 @@ def draw_windows(rng: np.random.Generator) -> tuple[tuple[int, ...], tuple[tuple
     return tuple(sizes), tuple(windows)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(120))
 def test_source_finds_maxima_and_their_positions(seed: int) -> None:
     """Ties go to the first element, nan to the last one."""

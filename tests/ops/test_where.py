@@ -22,6 +22,7 @@ def choices(shape: tuple[int, ...], dtype: str) -> list:
     return [a, np.asfortranarray(a), apart, a[:1], *numbers]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(31, 32), (128, 64), (5000,), (3, 5, 700)])
 @pytest.mark.parametrize("second", ["f4", "f8", "i4", ">f4"])
 @pytest.mark.parametrize("first", ["f4", "f8", "i4", "i8", "f2", ">f4"])

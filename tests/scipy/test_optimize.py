@@ -303,6 +303,7 @@ JACOBIANS = {
 """Strings are for "trf" and "dogbox"; SciPy has no Jacobian for "lm" but a function."""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("absolute", [True, False])
 @pytest.mark.parametrize("jac", JACOBIANS)
 @pytest.mark.parametrize("sigma", SIGMAS)

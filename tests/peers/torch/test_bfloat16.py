@@ -273,7 +273,9 @@ def test_capsules() -> None:
 def test_tensors_of_pytorch_have_no_overrides() -> None:
     class Own(ours.Tensor):  # (from now on, functions look for overrides)
         @classmethod
-        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             return super().__torch_function__(func, types, args, kwargs or {})
 
     assert type(ours.ones(2).as_subclass(Own) + 1) is Own

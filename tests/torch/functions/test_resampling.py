@@ -69,6 +69,7 @@ def test_points_outside() -> None:
     assert found == {"zeros": [0, 2, 0], "border": [1, 2, 3], "reflection": [2, 2, 2]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("call", "shapes"),
     [
