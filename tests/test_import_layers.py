@@ -15,7 +15,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {
     "caches", "distribution", "errors", "keys", "lazy", "locks", "names", "source", "specialize",
