@@ -272,3 +272,36 @@ def test_special_functions_of_scipy() -> None:
     whole(lambda x, y: (special.xlogy(y, y), special.xlog1py(x, y), special.entr(y)), x, y)
     found = native(ft.trace(special.xlogy)(x, y)).call(np.zeros(201), np.full(201, np.nan))
     assert np.isnan(found).all()
+
+
+LINEAR_ALGEBRA = {
+    "det": np.linalg.det,
+    "inv": np.linalg.inv,
+    "solve": lambda a: np.linalg.solve(a, a[0]),
+    "cholesky": np.linalg.cholesky,
+    "slogdet": lambda a: tuple(np.linalg.slogdet(a)),
+    "gradient": lambda a: ft.grad(lambda a: np.linalg.det(a))(a),
+}
+
+
+@pytest.mark.parametrize("settings", ["ignore", "warn"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("name", LINEAR_ALGEBRA)
+def test_singular_matrices_are_numpys_under_any_errstate(
+    name: str, size: int, settings: Any
+) -> None:
+    f = LINEAR_ALGEBRA[name]
+    repeated = np.ones((size, size))
+    repeated[-1, 0] = 0 if size == 1 else 1
+    for a in (np.zeros((size, size)), repeated, np.diag(np.arange(size) % 2.0)):
+        with warnings.catch_warnings(), np.errstate(all=settings):
+            warnings.simplefilter("ignore")
+            found, expected = (_result(g, a) for g in (ft.jit(f, backend="native"), f))
+        np.testing.assert_equal(found, expected)
+
+
+def _result(f: Any, *args: Any) -> Any:
+    try:
+        return f(*args)
+    except np.linalg.LinAlgError as error:
+        return str(error).splitlines()[0]

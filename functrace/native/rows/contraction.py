@@ -319,10 +319,17 @@ MOST_ROWS = 6
 """Rows of matrices that are eliminated in straight-line code."""
 
 
+def _need_pivot(low: Lowering, pivot: Atom) -> None:
+    """Return to NumPy's form if a pivot is zero: flags alone do not, if NumPy's settings ignore them."""
+    low.builder.fail(low.builder.let("equal", BOOL, pivot, Const(0.0, pivot.dtype)), 1)
+
+
 def _eliminated(
     low: Lowering, rows: list[list[Atom]], dtype: DType
 ) -> tuple[list[list[Atom]], Atom]:
-    """Return the rows after Gaussian elimination with row exchanges, and the sign of the exchanges."""
+    """Return the rows after Gaussian elimination with row exchanges, and the sign of the exchanges;
+    fails if a pivot other than the last one is zero.
+    """
     let, n = low.builder.let, len(rows)
     sign: Atom = Const(1.0, dtype)
     for k in range(n):
@@ -334,6 +341,8 @@ def _eliminated(
             rows[k] = [*first[:k], *[let("select", dtype, swaps, y, x) for x, y in pairs]]
             rows[r] = [*second[:k], *[let("select", dtype, swaps, x, y) for x, y in pairs]]
             sign = let("select", dtype, swaps, let("neg", dtype, sign), sign)
+        if k < n - 1:
+            _need_pivot(low, rows[k][k])
         for r in range(k + 1, n):
             factor = let("div", dtype, rows[r][k], rows[k][k])
             for c in range(k + 1, len(rows[k])):
@@ -361,9 +370,8 @@ def _solved(low: Lowering, a: AtomArray, b: AtomArray, dtype: DType) -> Any:
     let, n = low.builder.let, len(a)
     rows, _ = _eliminated(low, [[*a[k], *b[k]] for k in range(n)], dtype)
     x = np.empty(b.shape, object)
-    for k in range(n):
-        is_zero = let("equal", BOOL, rows[k][k], Const(0.0, dtype))
-        low.builder.fail(is_zero, 1)
+    if n:
+        _need_pivot(low, rows[-1][n - 1])
     for column in range(b.shape[1]):
         for k in reversed(range(n)):
             value = rows[k][n + column]

@@ -70,6 +70,8 @@ def take(
 
 def _bounded(indices: Arrayed, size: int, mode: str) -> Any:
     """Bring indices into bounds by ``mode``; for 'raise', the later read or write checks them."""
+    if mode in ("wrap", "clip") and indices.dtype == np.uint64:
+        indices = convert(indices, np.intp)  # as NumPy does, so large ones are negative
     if mode == "wrap":
         return ew.remainder(indices, size)
     if mode == "clip":
