@@ -174,8 +174,10 @@ def module_text(function: Function, name: str) -> str:
     """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python."""
     calls = sum(type(s) is Let and s.op in KERNELS for s in walk(function.body))
     widths = llvm.vector_widths() if calls > INLINED else ()
-    attribute = variants(widths, KERNELS) if widths else lambda _op, _dtype: ""
-    printer = Printer(1, attribute, keeps_flags=True)
+    if widths:
+        printer = Printer(1, variants(widths, KERNELS), keeps_flags=True)
+    else:
+        printer = Printer(keeps_flags=True)
     body = function_text(printer, function, f"{name}_run")
     kernels = kernels_text(printer, KERNELS, widths)
     width = f'"prefer-vector-width"="{8 * llvm.vector_widths()[-1]}"'
