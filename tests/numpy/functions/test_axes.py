@@ -118,7 +118,7 @@ def test_axes_are_interpreted_as_in_numpy(name: str) -> None:
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
 @pytest.mark.parametrize("dtype", ["u8", "i8", "u1"])
 def test_take_brings_indices_of_all_integers_into_bounds(dtype: str, mode: Any) -> None:
-    x, indices = np.arange(37.0), np.array([2**64 - 50, 2**63, 255, 36, 0], "u8").astype(dtype)
+    x, indices = np.arange(37.0), np.array([2**64 - 50, 255, 36, 0], "u8").astype(dtype)
     np.testing.assert_array_equal(
         ft.jit(lambda x, i: np.take(x, i, mode=mode))(x, indices), np.take(x, indices, mode=mode)
     )
