@@ -16,8 +16,10 @@ from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 
-MOST_STATEMENTS: Final = 60_000
-"""Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them."""
+MOST_STATEMENTS: Final = 30_000
+"""Statements of loop IR, with those that compute indices, up to which a program is compiled: LLVM
+takes some seconds for them.
+"""
 
 
 @final
@@ -51,13 +53,16 @@ class NativeBackend:
             NoNativeForm: if an operation has no native form, or if the code is too long to compile.
         """
         from functrace.native.engine import NativeFunction
-        from functrace.native.loop_ir import walk
+        from functrace.native.loop_ir import indices_of, walk
         from functrace.native.lowering import NoNativeForm, lower
         from functrace.native.rows import ROWS
 
         program = plan.program
         function = lower(plan, ROWS, program.name)
-        count = sum(1 for _ in walk(function.body))
+        count = sum(
+            1 + sum(2 * len(index.terms) for index in indices_of(statement))
+            for statement in walk(function.body)
+        )
         if count > MOST_STATEMENTS:
             raise NoNativeForm(f"a program of {count:,} statements")
         return NativeFunction(function, lambda: _by_numpy(program)).call
