@@ -25,7 +25,32 @@ _WORDS: Final = """
     protected public template this throw try typename using virtual xor xor_eq typeof alignas
     alignof nullptr constexpr INFINITY NAN M_PI I EOF FILE linux unix
 """
-RESERVED: Final = frozenset(_WORDS.split())
+_LIMITS: Final = [
+    f"{sign}{kind}_{end}"
+    for sign in ("", "U")
+    for kind in (
+        *[f"INT{least}{bits}" for least in ("", "_LEAST", "_FAST") for bits in (8, 16, 32, 64)],
+        "INTMAX", "INTPTR", "INT", "LONG", "LLONG", "CHAR", "SHRT",
+    )
+    for end in ("MIN", "MAX", "C")
+]  # fmt: skip
+_TYPE_NAMES: Final = [
+    f"{sign}int{kind}_t"
+    for sign in ("", "u")
+    for kind in (
+        "max", "ptr",
+        *[f"_{least}{bits}" for least in ("least", "fast") for bits in (8, 16, 32, 64)],
+    )
+]  # fmt: skip
+_MACROS: Final = """
+    size_t ssize_t ptrdiff_t wchar_t wint_t max_align_t fpos_t PTRDIFF_MIN PTRDIFF_MAX SIZE_MAX
+    WCHAR_MIN WCHAR_MAX WINT_MIN WINT_MAX SIG_ATOMIC_MIN SIG_ATOMIC_MAX HUGE_VAL HUGE_VALF HUGE_VALL
+    MATH_ERRNO MATH_ERREXCEPT math_errhandling FP_NAN FP_INFINITE FP_ZERO FP_SUBNORMAL FP_NORMAL
+    FP_ILOGB0 FP_ILOGBNAN FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL BUFSIZ SEEK_SET SEEK_CUR SEEK_END
+    FILENAME_MAX FOPEN_MAX TMP_MAX L_tmpnam offsetof signgam MAXFLOAT DBL_MAX DBL_MIN DBL_EPSILON
+    FLT_MAX FLT_MIN FLT_EPSILON FLT_RADIX FLT_EVAL_METHOD LDBL_MAX LDBL_MIN LDBL_EPSILON
+"""
+RESERVED: Final = frozenset([*_WORDS.split(), *_MACROS.split(), *_LIMITS, *_TYPE_NAMES])
 """Words of C, C++ and their libraries that are no names of variables."""
 
 _MATH: Final = """

@@ -608,7 +608,7 @@ class NativeFunction:
             if np.shape(x) != shape or getattr(x, "dtype", None) != dtype:
                 return None
             if not shape:
-                found.append(x if type(x) in (dtype.type, np.ndarray) else np.asarray(x)[()])
+                found.append(x if type(x) in (dtype.type, np.ndarray) else np.asarray(x, dtype)[()])
             elif (
                 type(x) is np.ndarray
                 and x.dtype is dtype

@@ -6,6 +6,8 @@ import contextlib
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -337,3 +339,31 @@ def test_floats_become_integers_as_in_numpy(
         warnings.simplefilter("always")
         f(np.full_like(x, np.nan))
     assert ["invalid value" in str(w.message) for w in found] == [True]
+
+
+FORK = """
+import os
+import numpy as np, functrace as ft
+
+def f(x):
+    for _ in range(120):
+        x = np.sin(x) + np.exp(-x * x) * np.tanh(x)
+    return x
+
+g = ft.jit(f, backend="auto")
+for _ in range(40):
+    g(np.ones(5))
+child = os.fork()  # (while the thread compiles)
+if not child:
+    os._exit(int(ft.jit(lambda x: x * 2, backend="native")(np.ones(3))[0]))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_compiles_after_a_fork_during_a_compilation() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK],
+        env={**os.environ, "FUNCTRACE_CACHE": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "2\n", done.stderr

@@ -20,7 +20,13 @@ from hypothesis import given, settings
 import functrace as ft
 from functrace.native import lowering, rows
 from functrace.native.c_text import kernel_text
-from functrace.native.c_words import kernel_name, number_text, type_name
+from functrace.native.c_words import (
+    RESERVED,
+    RESERVED_FUNCTIONS,
+    kernel_name,
+    number_text,
+    type_name,
+)
 from functrace.native.kernels import KERNELS, LARGEST_ANGLE, ULP
 from functrace.native.llvm_text import operand_count
 from functrace.native.loop_ir import BOOL, INT64
@@ -508,3 +514,8 @@ def test_bad_arguments_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ft.errors.UnsupportedFunctionError, match="svd"):
         ft.export(lambda x: np.linalg.svd(x)[1], np.eye(9), directory=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["INT64_MAX", "size_t", "HUGE_VAL", "uint_fast8_t", "FP_NAN"])
+def test_names_of_the_headers_are_not_taken(name: str) -> None:
+    assert {name} <= RESERVED <= RESERVED_FUNCTIONS

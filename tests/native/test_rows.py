@@ -305,3 +305,36 @@ def _result(f: Any, *args: Any) -> Any:
         return f(*args)
     except np.linalg.LinAlgError as error:
         return str(error).splitlines()[0]
+
+
+@pytest.mark.parametrize("index", [2**64 - 1, 2**63, 2**63 - 1, 3])
+def test_large_unsigned_indices_are_refused_as_by_numpy(index: int) -> None:
+    def write(x: Any, i: Any) -> Any:
+        y = x.copy()
+        y[i] = 9.0
+        return y
+
+    for f in (lambda x, i: x[i], write):
+        args = np.arange(5.0), np.uint64(index)
+        found, expected = (_outcome(g, *args) for g in (ft.jit(f, backend="native"), f))
+        np.testing.assert_equal(found, expected)
+
+
+def _outcome(f: Any, *args: Any) -> Any:
+    try:
+        return f(*args)
+    except (IndexError, OverflowError):
+        return "refused"
+
+
+@pytest.mark.parametrize("kind", [np.longlong, np.ulonglong, np.intc, np.int_])
+def test_scalars_of_all_c_types(kind: Any) -> None:
+    f = ft.jit(lambda x: x + 1, backend="native")
+    assert f(kind(3)) == f(np.array(3, kind)) == 4
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_determinants_of_singular_matrices_do_not_fail(size: int) -> None:
+    for a in (np.ones((size, size)), np.zeros((size, size)), np.diag(np.arange(size) % 2.0)):
+        made = native(ft.trace(np.linalg.det)(a))
+        assert made.call(a) == (0.0,) and made.fallbacks == 0

@@ -10,6 +10,7 @@ Layer: 8.
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -66,6 +67,16 @@ class Compiler:
         for future in list(self._jobs):
             future.result()
 
+    def rest(self) -> None:
+        """Wait until no job is left, whatever they raise: a fork meanwhile would leave llvmlite's
+        lock taken in the child process.
+        """
+        jobs = list(self._jobs)
+        if jobs:
+            from concurrent.futures import wait
+
+            wait(jobs)
+
     def forget(self) -> None:
         """Start anew: after a fork, the thread does not exist in the child process."""
         self.__init__()
@@ -74,6 +85,8 @@ class Compiler:
 COMPILER = Compiler()
 """The thread of this process."""
 after_fork(COMPILER.forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=COMPILER.rest)
 
 
 def counted(

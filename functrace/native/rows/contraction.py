@@ -324,11 +324,18 @@ def _need_pivot(low: Lowering, pivot: Atom) -> None:
     low.builder.fail(low.builder.let("equal", BOOL, pivot, Const(0.0, pivot.dtype)), 1)
 
 
+def unless_zero(low: Lowering, pivot: Atom) -> Atom:
+    """Return a pivot, but 1 for a zero: all elements below it are zeros, too."""
+    let, dtype = low.builder.let, pivot.dtype
+    is_zero = let("equal", BOOL, pivot, Const(0.0, dtype))
+    return let("select", dtype, is_zero, Const(1.0, dtype), pivot)
+
+
 def _eliminated(
-    low: Lowering, rows: list[list[Atom]], dtype: DType
+    low: Lowering, rows: list[list[Atom]], dtype: DType, *, is_regular: bool = True
 ) -> tuple[list[list[Atom]], Atom]:
     """Return the rows after Gaussian elimination with row exchanges, and the sign of the exchanges;
-    fails if a pivot other than the last one is zero.
+    fails if a pivot other than the last one is zero, unless the matrix need not be regular.
     """
     let, n = low.builder.let, len(rows)
     sign: Atom = Const(1.0, dtype)
@@ -341,10 +348,13 @@ def _eliminated(
             rows[k] = [*first[:k], *[let("select", dtype, swaps, y, x) for x, y in pairs]]
             rows[r] = [*second[:k], *[let("select", dtype, swaps, x, y) for x, y in pairs]]
             sign = let("select", dtype, swaps, let("neg", dtype, sign), sign)
-        if k < n - 1:
-            _need_pivot(low, rows[k][k])
+        pivot = rows[k][k]
+        if is_regular and k < n - 1:
+            _need_pivot(low, pivot)
+        elif k < n - 1:
+            pivot = unless_zero(low, pivot)
         for r in range(k + 1, n):
-            factor = let("div", dtype, rows[r][k], rows[k][k])
+            factor = let("div", dtype, rows[r][k], pivot)
             for c in range(k + 1, len(rows[k])):
                 step = let("mul", dtype, factor, rows[k][c])
                 rows[r][c] = let("sub", dtype, rows[r][c], step)
@@ -404,7 +414,7 @@ def inverse_few(low: Lowering, op: Operation) -> Value:
 def determinant_few(low: Lowering, op: Operation) -> Value:
     """Return the determinant of a small matrix, in straight-line code."""
     a = _square(low, op, op.operands[0])
-    rows, total = _eliminated(low, [list(row) for row in a], op.dtype)
+    rows, total = _eliminated(low, [list(row) for row in a], op.dtype, is_regular=False)
     for k in range(len(rows)):
         total = low.builder.let("mul", op.dtype, total, rows[k][k])
     return scalars([total], op.shape, op.dtype)

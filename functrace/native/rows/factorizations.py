@@ -1,7 +1,7 @@
 """Linear equations, determinants and Cholesky factors of stacks of matrices, in loops.
 
 Elimination exchanges rows as LAPACK does. What LAPACK refuses (a singular matrix, one that is not
-positive definite) fails, so that NumPy raises; so does a zero pivot of a determinant.
+positive definite) fails, so that NumPy raises.
 
 Layer: 7.
 """
@@ -86,7 +86,8 @@ def _factor(low: Lowering, a: _Matrix, right: Sequence[_Matrix]) -> Scalar:
             is_larger = let("greater", BOOL, size, largest)
             b.assign(best, let("select", dtype, is_larger, size, largest))
             b.assign(place, let("select", INT64, is_larger, row, b.get(place)))
-        b.fail(let("equal", BOOL, b.get(best), Const(0.0, dtype)), 1)
+        if right:
+            b.fail(let("equal", BOOL, b.get(best), Const(0.0, dtype)), 1)
         pivot_row = b.get(place)
         there = affine(pivot_row)
         for matrix in (a, *right):
@@ -97,6 +98,8 @@ def _factor(low: Lowering, a: _Matrix, right: Sequence[_Matrix]) -> Scalar:
         moved, old = let("not_equal", BOOL, pivot_row, k), b.get(sign)
         b.assign(sign, let("select", dtype, moved, let("neg", dtype, old), old))
         pivot = a.get(here, here)
+        if not right:
+            pivot = contraction.unless_zero(low, pivot)
         with b.loop(_after(low, k, n)) as r:
             row = affine(r).plus(here).plus(at(1))
             factor = let("div", dtype, a.get(row, here), pivot)

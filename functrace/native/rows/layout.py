@@ -230,12 +230,17 @@ def _roll(low: Lowering, op: Operation) -> Value:
 def _position(low: Lowering, atom: Atom, size: int) -> Affine:
     """Return the index of an element of an index array; the function fails if it is out of range."""
     let, boolean, whole = low.builder.let, np.dtype(bool), np.dtype(np.int64)
+    if type(atom) is Const and atom.value > np.iinfo(whole).max:
+        raise NoNativeForm("an index that is out of range")
+    is_unsigned = atom.dtype == np.uint64
     atom = low.cast(atom, whole)
     if type(atom) is Const:
         if not -size <= atom.value < size:
             raise NoNativeForm("an index that is out of range")
         return at(atom.value % size)
     is_negative = let("less", boolean, atom, Const(0, whole))
+    if is_unsigned:  # NumPy refuses a large scalar, and wraps those of arrays
+        low.builder.fail(is_negative, 1)
     moved = let("select", whole, is_negative, let("add", whole, atom, Const(size, whole)), atom)
     below = let("less", boolean, moved, Const(0, whole))
     above = let("greater_equal", boolean, moved, Const(size, whole))
