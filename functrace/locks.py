@@ -79,11 +79,20 @@ def after_fork(renew: F) -> F:
     return renew
 
 
+def before_fork(prepare: F) -> F:
+    """Call a function before every fork, in the thread that forks. A decorator."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=prepare)
+    return prepare
+
+
+@after_fork
 def _renew_locks() -> None:
     for lock in list(_locks):
         lock.renew()
 
 
+@before_fork
 def _wait_for_imports() -> None:
     """Wait, before a fork, until other threads have finished importing functrace's modules.
 
@@ -106,10 +115,6 @@ def _importing_elsewhere() -> bool:
             return False
         frame = frame.f_back
     return True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_imports, after_in_child=_renew_locks)
 
 
 @final

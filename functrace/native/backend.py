@@ -17,9 +17,11 @@ from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 
 MOST_STATEMENTS: Final = 30_000
-"""Statements of loop IR, with those that compute indices, up to which a program is compiled: LLVM
-takes some seconds for them.
+"""Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them. What
+computes indices counts, and so do `ELEMENTS` elements of constants.
 """
+ELEMENTS: Final = 20
+"""Elements of a constant that take as long as a statement: LLVM reads them as text."""
 
 
 @final
@@ -63,8 +65,9 @@ class NativeBackend:
             1 + sum(2 * len(index.terms) for index in indices_of(statement))
             for statement in walk(function.body)
         )
+        count += sum(x.size for x in function.buffers if x.role == "constant") // ELEMENTS
         if count > MOST_STATEMENTS:
-            raise NoNativeForm(f"a program of {count:,} statements")
+            raise NoNativeForm(f"code as long as {count:,} statements")
         return NativeFunction(function, lambda: _by_numpy(program)).call
 
     def in_segments(self, program: Program) -> Compiled:

@@ -28,7 +28,7 @@ import numpy as np
 
 from functrace.ir.parts import Compiled
 from functrace.native import llvm, object_cache
-from functrace.native.kernels import KERNELS
+from functrace.native.kernels import KERNELS, OF_ANGLES
 from functrace.native.llvm_text import (
     INLINED,
     MINUS_ZEROS,
@@ -500,10 +500,7 @@ class NativeFunction:
         self._make_plain = plain
         self._plain: Compiled | None = None
         self.fallbacks = 0
-        # (the sine of a very large angle is NaN with the flag "invalid"; see kernels.LARGEST_ANGLE)
-        self._has_angles = any(
-            type(s) is Let and s.op in ("sin", "cos", "tan") for s in walk(function.body)
-        )
+        self._has_angles = any(type(s) is Let and s.op in OF_ANGLES for s in walk(function.body))
         name = "functrace"
         code = object_cache.code_of(module_text(function, name))
         self._engine, (setup, call, entry) = llvm.load(

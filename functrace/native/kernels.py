@@ -656,6 +656,8 @@ LARGEST_ANGLE: Final = 2.0**45
 """Sine, cosine and tangent of larger angles are NaN, with the flag "invalid": NumPy is to compute
 them.
 """
+OF_ANGLES: Final = ("sin", "cos", "tan")
+"""Kernels of which a NaN with the flag "invalid" may be a number in NumPy."""
 HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 HALF_PI_SINGLE: Final = (1.5707963705062866, -4.371138828673793e-08)
 

@@ -111,7 +111,7 @@ class Printer:
         lanes: elements of a vector that stands for each scalar; 1 for scalars.
         attribute: returns the attributes of a call of a kernel, by op and dtype.
         keeps_flags: True to hide constants from LLVM where it would compute with them, which raises
-            no floating-point flags: numerators, the choices of a select, and bools as numbers. A sum
+            no floating-point flags: numerators, the choices of a select, and bools and integers as floats. A sum
             with a -0.0 that LLVM does not know leaves a number as it is.
     """
 
@@ -126,7 +126,7 @@ class Printer:
         self._hiding: set[str] = set()
         self.lines: list[str] = []
         self.entry: list[str] = []
-        """Stack slots."""
+        """Statements at the entry: stack slots, and constants that are hidden."""
         self.declarations: dict[str, str] = {}
         """Intrinsics that are used: name to declaration."""
         self.calls: set[tuple[str, str]] = set()
@@ -366,7 +366,7 @@ class Printer:
     def _let(self, let: Let) -> None:
         text = self._operation(let)
         is_number = let.op == "convert" and let.dtype.kind == "f"
-        if is_number and self._keeps_flags and let.operands[0].dtype.kind == "b":
+        if is_number and self._keeps_flags and let.operands[0].dtype.kind != "f":
             text = self._hidden(self._value(text), let.dtype)
         self._add(f"%{let.name} = {text}")
 

@@ -20,13 +20,7 @@ from hypothesis import given, settings
 import functrace as ft
 from functrace.native import lowering, rows
 from functrace.native.c_text import kernel_text
-from functrace.native.c_words import (
-    RESERVED,
-    RESERVED_FUNCTIONS,
-    kernel_name,
-    number_text,
-    type_name,
-)
+from functrace.native.c_words import kernel_name, number_text, type_name
 from functrace.native.kernels import KERNELS, LARGEST_ANGLE, ULP
 from functrace.native.llvm_text import operand_count
 from functrace.native.loop_ir import BOOL, INT64
@@ -517,5 +511,14 @@ def test_bad_arguments_say_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["INT64_MAX", "size_t", "HUGE_VAL", "uint_fast8_t", "FP_NAN"])
-def test_names_of_the_headers_are_not_taken(name: str) -> None:
-    assert {name} <= RESERVED <= RESERVED_FUNCTIONS
+def test_names_of_the_headers_are_not_taken(name: str, tmp_path: Path) -> None:
+    namespace: dict[str, Any] = {}
+    exec(f"def f({name}): return {name} * 2.0", namespace)
+    checked(tmp_path, namespace["f"], VECTOR)
+    with pytest.raises(ft.errors.ArgumentError, match="a word of C"):
+        ft.export(np.sin, VECTOR, directory=tmp_path, name=name)
+
+
+@pytest.mark.parametrize("size", [3, 8])
+def test_determinants_of_singular_matrices_are_zero(size: int, tmp_path: Path) -> None:
+    checked(tmp_path, np.linalg.det, np.ones((size, size)))

@@ -203,3 +203,13 @@ def test_without_numpys_blas_products_are_not_called(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(contraction, "routine_address", lambda name: None)
     x = np.random.default_rng(0).normal(size=(150, 150))
     check(ft.trace(lambda x: x @ x + 1.0)(x), [x])
+
+
+def test_large_constants_stay_with_numpy() -> None:
+    """LLVM reads constants as text: three million elements take 14 seconds."""
+    large = np.linspace(0.0, 1.0, 1_000_000)
+    program = ft.trace(lambda x: np.sum(x * large))(large)
+    flat = Runner(program, NATIVE).flat
+    with pytest.raises(NoNativeForm, match="statements"):
+        backend.WHOLE.whole(plan(flat, NATIVE.policy))
+    check(program, [large])

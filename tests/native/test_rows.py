@@ -75,6 +75,10 @@ FLAGGED = {
     "overflow": lambda x: np.where(x == 0, 1e300, 0.5) * 1e300,
     "chosen": lambda x: 2.0 / np.where(x == 0, 0.0, 3.0),
     "heaviside": lambda x: 2.0 / np.heaviside(x * -1.0, 0.0),
+    "known_zero": lambda x: np.log((x * 0).astype(float)),
+    "known_large": lambda x: np.exp((x * 0).astype(float) + 1000.0),
+    "known_pole": lambda x: np.arctanh((x * 0).astype(float) + 1.0),
+    "known_sum": lambda x: np.log2(np.sum(x * 0) * 1.0),
     "invalid": lambda x: np.arcsin(np.where(x == 0, 2.0, 0.5)),
 }
 

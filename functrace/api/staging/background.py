@@ -10,14 +10,13 @@ Layer: 8.
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 from functrace.executor.runner import LARGE, compile_at_once, mean_work
-from functrace.locks import after_fork
+from functrace.locks import after_fork, before_fork
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 
 OFTEN: Final = 32
 """Calls after which a program is compiled."""
+
+LONGEST_WAIT: Final = 60.0
+"""Seconds that a fork waits for compilations."""
 
 Compiled = Callable[..., Sequence[Any]]
 
@@ -67,15 +69,16 @@ class Compiler:
         for future in list(self._jobs):
             future.result()
 
-    def rest(self) -> None:
-        """Wait until no job is left, whatever they raise: a fork meanwhile would leave llvmlite's
-        lock taken in the child process.
+    def prepare_fork(self) -> None:
+        """Wait for the jobs, before a fork: llvmlite's lock would stay taken in the child process.
+
+        A job may need what the thread that forks holds, so the wait ends after `LONGEST_WAIT`.
         """
         jobs = list(self._jobs)
         if jobs:
             from concurrent.futures import wait
 
-            wait(jobs)
+            wait(jobs, LONGEST_WAIT)
 
     def forget(self) -> None:
         """Start anew: after a fork, the thread does not exist in the child process."""
@@ -84,9 +87,8 @@ class Compiler:
 
 COMPILER = Compiler()
 """The thread of this process."""
+before_fork(COMPILER.prepare_fork)
 after_fork(COMPILER.forget)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=COMPILER.rest)
 
 
 def counted(
