@@ -51,8 +51,15 @@ class _Alias(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the module's own spec, which the import system has replaced."""
+        """Restore the module's own spec, which the import system has replaced, and name the
+        submodules that are loaded.
+
+        The import system would set each as an attribute of the package, over a function of the
+        same name, such as ``torch.autograd.gradcheck``.
+        """
         module.__spec__ = self.spec
+        for name in [name for name in sys.modules if name.startswith(self.name + ".")]:
+            sys.modules.setdefault(NAME + name[len(HERE) :], sys.modules[name])
 
 
 @final

@@ -52,6 +52,29 @@ def test_modules_are_the_same_objects(tmp_path: Path) -> None:
     )
 
 
+def test_functions_are_not_replaced_by_modules_of_their_names(tmp_path: Path) -> None:
+    run(
+        """
+        import functrace.torch as ft
+        before = {
+            (package, name): value
+            for package in (ft, ft.autograd, ft.nn, ft.optim, ft.utils, ft.func)
+            for name, value in list(vars(package).items()) if callable(value)
+        }
+        assert (ft.autograd, "gradcheck") in before
+        with ft.stand_in():
+            import importlib, sys
+            for name in [name for name in sys.modules if name.startswith("functrace.torch.")]:
+                importlib.import_module(name.removeprefix("functrace."))
+            from torch.autograd.gradcheck import GradcheckError
+            assert all(vars(package)[name] is value for (package, name), value in before.items())
+            import torch
+            assert torch.autograd.gradcheck(torch.sin, torch.ones(2, dtype=torch.float64).requires_grad_())
+        """,
+        tmp_path,
+    )
+
+
 def test_names_that_are_absent_raise_import_errors(tmp_path: Path) -> None:
     run(
         """
