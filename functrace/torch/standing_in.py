@@ -52,14 +52,14 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Restore the module's own spec, which the import system has replaced, and name the
-        submodules that are loaded.
-
-        The import system would set each as an attribute of the package, over a function of the
-        same name, such as ``torch.autograd.gradcheck``.
+        submodules that are hidden by a function, such as ``torch.autograd.gradcheck``: the import
+        system would set the module in place of the function.
         """
         module.__spec__ = self.spec
-        for name in [name for name in sys.modules if name.startswith(self.name + ".")]:
-            sys.modules.setdefault(NAME + name[len(HERE) :], sys.modules[name])
+        for name, value in list(vars(module).items()):
+            hidden = sys.modules.get(f"{self.name}.{name}")
+            if hidden is not None and hidden is not value:
+                sys.modules.setdefault(f"{NAME}{self.name[len(HERE) :]}.{name}", hidden)
 
 
 @final
