@@ -445,9 +445,10 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
     lines += ["failed:", f"  %raised = icmp eq i32 {status}, {RAISED}"]
     lines.append("  br i1 %raised, label %empty, label %release")
     discard("release", "br label %other")
-    for k in reversed(range(len(outputs))):
-        if results[k]:
-            discard(f"failed{k}", "ret ptr null", results[:k])
+    for k in reversed(range(len(outputs))):  # (each releases one result, and goes on to the next)
+        discard(
+            f"failed{k}", f"br label %failed{k - 1}" if k else "ret ptr null", results[k - 1 : k]
+        )
     lines.append("other:")
     result = value(
         f"call ptr {symbol('vectorcall')}(ptr {symbol(_FALLBACK)}, ptr %args, i64 %count, ptr null)"

@@ -89,6 +89,8 @@ def code_of(text: str, compile_text: Callable[[str], bytes] = llvm.object_code) 
 def _read(path: Path) -> bytes | None:
     """Return the code in a file; ``None`` if there is none, or if it is damaged."""
     try:
+        if not path.is_file():  # (a pipe would block)
+            return None
         data = path.read_bytes()
         if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
             return None

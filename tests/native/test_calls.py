@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -197,11 +198,49 @@ def test_code_is_freed_with_its_function() -> None:
 def _programs(f: Any) -> Any:
     from functrace.api.staging.program_cache import StagedProgram
 
+    gc.collect()  # (programs of earlier tests)
     return [
         x
         for x in gc.get_objects()
         if type(x) is StagedProgram and "run" in vars(x) and hasattr(x.run, "__self__")
     ]
+
+
+@pytest.mark.parametrize("at", [0, 2, 3])
+def test_results_made_before_memory_ends_are_released(at: int) -> None:
+    def results(x: Any) -> list[Any]:
+        found = [x + 1.0, np.sum(x), x * 2.0]
+        found.insert(at, np.broadcast_to(x[0], (2**45,)) + 1.0)
+        return found
+
+    f, x = ft.jit(results, backend="native"), np.ones(100_000)
+    taken = []
+    tracemalloc.start()
+    for _ in range(
+        3
+    ):  # (NumPy traces the array that it could not make, too: in each call the same)
+        for _ in range(5):
+            with pytest.raises(MemoryError):
+                f(x)
+        taken.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert abs(taken[2] - taken[1]) < x.nbytes
+
+
+def test_many_results_take_code_in_proportion_to_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from functrace.native import engine
+
+    texts: list[str] = []
+    written = engine.module_text
+    monkeypatch.setattr(
+        engine, "module_text", lambda *given: texts.append(written(*given)) or texts[-1]
+    )
+    for count in (40, 80):
+        ft.jit(lambda x, n=count: [x * float(k) for k in range(n)], backend="native")(np.ones(3))
+    few, many = (text.count("\n") for text in texts)
+    assert many < 2.5 * few
 
 
 def test_an_unknown_backend_is_refused() -> None:

@@ -67,6 +67,16 @@ def test_a_damaged_file_is_compiled_anew(place: Path, compilations: list[str], d
     assert len(compilations) == 2
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_in_the_place_of_a_file_does_not_block(place: Path) -> None:
+    run()
+    (path,) = place.glob("*.o")
+    path.unlink()
+    os.mkfifo(path)
+    run()
+    assert path.is_file()
+
+
 def test_a_directory_that_cannot_be_written_to_is_named_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
