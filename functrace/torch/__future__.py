@@ -3,9 +3,8 @@
 Layer: 9.
 """
 
-from functrace.errors import UnsupportedFunctionError
-
 _overwrite = [False]
+_swap = [False]
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
@@ -19,18 +18,12 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Refuse True: tensors cannot be swapped.
-
-    Raises:
-        UnsupportedFunctionError: for True.
+    """Set whether conversions of a module, and ``load_state_dict``, swap its parameters with the
+    new ones (`functrace.torch.utils.swap_tensors`), rather than copy into them.
     """
-    if value:
-        raise UnsupportedFunctionError(
-            "functrace.torch cannot swap tensors",
-            fix="use torch.__future__.set_overwrite_module_params_on_conversion",
-        )
+    _swap[0] = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Return False."""
-    return False
+    """Return whether conversions of a module swap its parameters."""
+    return _swap[0]

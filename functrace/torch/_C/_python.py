@@ -185,27 +185,10 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[device | None, dtype | None, bool, Any]:
-    """Return what the arguments of ``Tensor.to`` say: the device, the dtype, whether the copy may
-    run in the background, and the memory format.
-    """
-    from functrace.torch.namespace import empty
+    """Return what the arguments of ``Tensor.to`` say; see `parse_to`."""
+    from functrace.torch.nn.modules.converting import parse_to
 
-    form = kwargs.pop("memory_format", None)
-    empty(0).to(*args, **kwargs)  # refuses what no tensor accepts
-    place, kind = kwargs.get("device"), kwargs.get("dtype")
-    flags: list[Any] = []
-    for given in (*args, *([kwargs["other"]] if "other" in kwargs else [])):
-        if isinstance(given, Tensor):
-            place, kind = given.device, given.dtype
-        elif isinstance(given, dtype):
-            kind = given
-        elif isinstance(given, bool):
-            flags.append(given)
-        elif given is not None:
-            place = given
-    is_free = flags[0] if flags else bool(kwargs.get("non_blocking", False))
-    place = device(place) if place is not None else None
-    return place, kind, is_free, form
+    return parse_to(*args, **kwargs)
 
 
 def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Any, Any]:

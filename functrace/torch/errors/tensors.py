@@ -501,11 +501,11 @@ UNINITIALIZED_SHARED = (
 )
 
 
-def uninitialized(name: str) -> str:
-    """Return the message for an operation on a parameter without a shape."""
+def uninitialized(function: str) -> str:
+    """Return the message for a function of a parameter without a shape."""
     return (
-        f"Attempted to use an uninitialized parameter in <method '{name}' of "
-        "'torch._C.TensorBase' objects>. This error happens when you are using a `LazyModule` or "
+        f"Attempted to use an uninitialized parameter in {function}. "
+        "This error happens when you are using a `LazyModule` or "
         "explicitly manipulating `torch.nn.parameter.UninitializedParameter` objects. When using "
         "LazyModules Call `forward` with a dummy batch to initialize the parameters before calling "
         "torch functions"

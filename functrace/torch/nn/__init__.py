@@ -18,4 +18,4 @@ FILES = {
 
 __all__ = ["functional", *FILES, *" ".join(FILES.values()).split()]  # pyright: ignore[reportUnsupportedDunderAll]
 
-__getattr__, __dir__ = lazy_attributes(__name__, __all__, homes_of(FILES))
+__getattr__, __dir__ = lazy_attributes(__name__, __all__, {**homes_of(FILES), "_reduction": ""})

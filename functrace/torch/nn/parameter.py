@@ -14,7 +14,8 @@ from functrace.torch.dispatch.overrides import disabled
 from functrace.torch.dispatch.rows import TENSOR
 from functrace.torch.functions import factories
 from functrace.torch.tensors.copying import reduced
-from functrace.torch.tensors.tensor import Tensor
+from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from functrace.torch.tensors.device import DeviceLike
@@ -134,9 +135,66 @@ class Buffer(Tensor, metaclass=_BufferKind):
 
 
 class UninitializedTensorMixin:
-    """Parameters and buffers of a lazy module, which get a shape at its first call."""
+    """Parameters and buffers of a lazy module, which get a shape at its first call.
+
+    Functions and methods read ``_array``, which raises here; the methods that are allowed read
+    ``_held``, an array without elements, whose dtype is that of the elements to come.
+    """
 
     cls_to_become: type[Any] | None = None
+
+    @property
+    def _array(self) -> Any:
+        """Raise: there are no elements yet."""
+        raise ValueError(errors.uninitialized("a function"))
+
+    @_array.setter
+    def _array(self, array: Any) -> None:
+        vars(self)["_array"] = array
+
+    @property
+    def _held(self) -> Any:
+        return vars(self)["_array"]
+
+    @property
+    def dtype(self) -> Dtype:
+        """Element type that it will have."""
+        return DTYPES[self._held.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """1, the number of axes of the empty tensor."""
+        return self._held.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._held.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """0: there are no elements."""
+        return self._held.nbytes
+
+    @property
+    def data(self) -> Any:
+        """An empty tensor of the dtype."""
+        return wrap(self._held)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._array = value._array
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Set whether gradients will flow to it.
+
+        Raises:
+            RuntimeError: for integers.
+        """
+        if requires_grad and self._held.dtype.kind not in "fcV":
+            raise RuntimeError(errors.REQUIRES_GRAD_DTYPE)
+        vars(self)["_requires"] = bool(requires_grad)
+        return self
 
     def materialize(
         self, shape: object, device: DeviceLike | None = None, dtype: Dtype | None = None
@@ -149,8 +207,9 @@ class UninitializedTensorMixin:
             dtype: the element type; by default that with which it was made.
         """
         given: Any = self
-        given.data = factories.empty(shape, device=device, dtype=dtype or given.data.dtype)
+        made = factories.empty(shape, device=device, dtype=dtype or self.dtype)
         given.__class__ = self.cls_to_become
+        given.data = made
 
     @property
     def shape(self) -> Size:
@@ -169,11 +228,15 @@ class UninitializedTensorMixin:
         return type(self), (given.requires_grad,)
 
 
+_CONVERSIONS = (
+    "half", "float", "double", "char", "short", "int", "long", "bfloat16", "cpu", "cuda", "to",
+    "is_complex", "is_floating_point", "get_device", "copy_", "size",
+)  # fmt: skip
+"""Methods of tensors that compute on a tensor without elements."""
 _ALLOWED = frozenset({
     "__hash__", "__repr__", "__deepcopy__", "__reduce_ex__", "__init_subclass__", "__class__",
-    "__new__", "__init__", "__dir__", "__getstate__", "__setstate__", "copy_", "size", "is_complex",
-    "is_floating_point", "half", "float", "double", "char", "short", "int", "long", "bfloat16",
-    "cpu", "cuda", "to", "get_device", "requires_grad_", "share_memory_",
+    "__new__", "__init__", "__dir__", "__getstate__", "__setstate__", "share_memory_",
+    "requires_grad_", *_CONVERSIONS,
 })  # fmt: skip
 """Methods of tensors without a shape."""
 
@@ -184,9 +247,27 @@ def _refuse_operations() -> None:
     from functrace.torch.dispatch.surface import ENTRIES
 
     names = [name for name, (_, method) in ENTRIES[TENSOR].items() if callable(method)]
-    for name in (*names, "__len__", "__float__", "__int__", "__bool__", "detach", "numel", "item"):
+    own = [name for name, method in vars(Tensor).items() if callable(method) and name[0] != "_"]
+    for name in (*names, *own, "__len__", "__float__", "__int__", "__bool__"):
         if name not in _ALLOWED:
-            setattr(UninitializedTensorMixin, name, _refusing(name))
+            setattr(
+                UninitializedTensorMixin,
+                name,
+                _refusing(f"<method '{name}' of 'torch._C.TensorBase' objects>"),
+            )
+    for name in _CONVERSIONS:
+        setattr(UninitializedTensorMixin, name, _converting(name))
+
+
+def _converting(name: str) -> Callable[..., Any]:
+    def convert(self: UninitializedTensorMixin, *arguments: Any, **keywords: object) -> Any:
+        plain = self.data
+        plain._requires = vars(self).get("_requires", False)
+        given = [x.data if is_lazy(x) else x for x in arguments]
+        found = getattr(plain, name)(*given, **keywords)
+        return self if found is plain else found
+
+    return convert
 
 
 def _refusing(name: str) -> Callable[..., Any]:
@@ -228,11 +309,11 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         """Make an empty one."""
         _refuse_operations()
         data = factories.empty(0, device=device, dtype=dtype)
-        return Tensor._make_subclass(cls, data, requires_grad)
+        return Tensor._make_subclass(cls, data).requires_grad_(requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
         return memo[id(self)]
 
 
@@ -266,7 +347,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         """Make an empty one."""
         _refuse_operations()
         data = factories.empty(0, device=device, dtype=dtype)
-        made = Tensor._make_subclass(cls, data, requires_grad)
+        made = Tensor._make_subclass(cls, data).requires_grad_(requires_grad)
         made.persistent = persistent
         made._is_buffer = True
         return made

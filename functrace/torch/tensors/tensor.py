@@ -214,6 +214,8 @@ class Tensor(Methods):
         _check_subclass(kind)
         if not isinstance(data, Tensor):
             raise TypeError(errors.make_subclass_data(type(data).__name__))
+        if require_grad and data._array.dtype.kind not in "fcV":
+            raise RuntimeError(errors.MADE_WITH_GRAD_DTYPE)
         made = _new(kind)
         vars(made).update(vars(data._alias()))
         return Tensor.requires_grad_(made) if require_grad else made  # (no call of the subclass's)

@@ -9,6 +9,8 @@ from functrace.torch.utils import hooks
 
 LAZY = ("_pytree", "backend_registration", "checkpoint", "data", "model_zoo", "tensorboard")
 """Submodules that are imported on first access."""
-__all__ = ["checkpoint", "data", "hooks"]  # pyright: ignore[reportUnsupportedDunderAll]
+MODULES = {**dict.fromkeys(LAZY, ""), "swap_tensors": "functrace.torch.utils.swapping"}
+"""Modules of the names that are imported on first access."""
+__all__ = ["checkpoint", "data", "hooks", "swap_tensors"]  # pyright: ignore[reportUnsupportedDunderAll]
 
-__getattr__, __dir__ = lazy_attributes(__name__, __all__, dict.fromkeys(LAZY, ""))
+__getattr__, __dir__ = lazy_attributes(__name__, __all__, MODULES)

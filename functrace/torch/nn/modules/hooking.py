@@ -9,7 +9,7 @@ import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.tensors.tensor import Tensor
@@ -18,20 +18,28 @@ from functrace.torch.utils.hooks import BackwardHook
 Hook: TypeAlias = Callable[..., Any]
 Hooks: TypeAlias = "OrderedDict[int, Any]"
 
-FORWARD: Hooks = OrderedDict()
-FORWARD_PRE: Hooks = OrderedDict()
-BACKWARD: Hooks = OrderedDict()
-BACKWARD_PRE: Hooks = OrderedDict()
-"""Hooks of all modules."""
-WITH_KWARGS: Hooks = OrderedDict()
-ALWAYS_CALLED: Hooks = OrderedDict()
-"""Numbers of the hooks of all modules that take keywords, and that run after an exception."""
-KIND: dict[str, bool | None] = {"full": None}
-"""Kind of the backward hooks of all modules: full, or those of the older kind; None: none yet."""
-ON_PARAMETER: Hooks = OrderedDict()
-ON_BUFFER: Hooks = OrderedDict()
-ON_MODULE: Hooks = OrderedDict()
-"""Hooks that see, and may replace, each parameter, buffer or module that is registered."""
+
+class OfAll(NamedTuple):
+    """The hooks of all modules, which `module` has as variables.
+
+    Args:
+        forward: hooks after forward.
+        forward_pre: hooks before forward.
+        backward: hooks of the backward pass.
+        backward_pre: hooks before it.
+        with_kwargs: numbers of forward hooks that take keywords.
+        always_called: numbers of forward hooks that run after an exception, too.
+        is_full: True for full backward hooks, False for those of the older kind.
+    """
+
+    forward: Hooks
+    forward_pre: Hooks
+    backward: Hooks
+    backward_pre: Hooks
+    with_kwargs: Hooks
+    always_called: Hooks
+    is_full: bool | None
+
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use "
@@ -68,70 +76,12 @@ def replaced(hooks: Hooks, owner: object, name: str, value: Any) -> Any:
     return value
 
 
-def register_module_forward_hook(
-    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
-) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after each forward of every module.
-
-    Args:
-        hook: the hook; a result replaces the output.
-        with_kwargs: True to call ``hook(module, args, kwargs, output)``.
-        always_call: True to call it also if forward raises.
-    """
-    return add(
-        FORWARD,
-        hook,
-        kwargs=WITH_KWARGS if with_kwargs else None,
-        always=ALWAYS_CALLED if always_call else None,
-    )
-
-
-def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, args)`` before each forward of every module."""
-    return add(FORWARD_PRE, hook)
-
-
-def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` in the backward of every module."""
-    if KIND["full"] is False:
-        raise RuntimeError(MIXED_GLOBAL)
-    KIND["full"] = True
-    return add(BACKWARD, hook)
-
-
-def register_module_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call a hook of the older kind, with the gradients of the last node of every module."""
-    if KIND["full"] is True:
-        raise RuntimeError(MIXED_GLOBAL)
-    KIND["full"] = False
-    return add(BACKWARD, hook)
-
-
-def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, grad_output)`` before the backward of every module."""
-    return add(BACKWARD_PRE, hook)
-
-
-def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, name, parameter)`` for each parameter that is registered."""
-    return add(ON_PARAMETER, hook)
-
-
-def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, name, buffer)`` for each buffer that is registered."""
-    return add(ON_BUFFER, hook)
-
-
-def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call ``hook(module, name, submodule)`` for each module that is registered."""
-    return add(ON_MODULE, hook)
-
-
 class _Call:
     """One call of a module that has hooks."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, of_all: OfAll) -> None:
         self.module = module
+        self.of_all = of_all
         self.ran: set[int] = set()
         self.result: Any = None
 
@@ -144,10 +94,10 @@ class _Call:
             raise
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        module = self.module
-        pre = [*BACKWARD_PRE.values(), *module._backward_pre_hooks.values()]
-        full = list(BACKWARD.values()) if KIND["full"] is True else []
-        older = list(BACKWARD.values()) if KIND["full"] is False else []
+        module, of_all = self.module, self.of_all
+        pre = [*of_all.backward_pre.values(), *module._backward_pre_hooks.values()]
+        full = list(of_all.backward.values()) if of_all.is_full is True else []
+        older = list(of_all.backward.values()) if of_all.is_full is False else []
         (full if module._is_full_backward_hook is True else older).extend(
             module._backward_hooks.values()
         )
@@ -176,7 +126,7 @@ class _Call:
         """Return the arguments after the hooks that run before forward."""
         module = self.module
         takes_kwargs = module._forward_pre_hooks_with_kwargs
-        for number, hook in (*FORWARD_PRE.items(), *module._forward_pre_hooks.items()):
+        for number, hook in (*self.of_all.forward_pre.items(), *module._forward_pre_hooks.items()):
             if number in takes_kwargs:
                 found = hook(module, args, kwargs)
                 if found is None:
@@ -194,9 +144,9 @@ class _Call:
         return args, kwargs
 
     def _forward_hooks(self) -> Iterator[tuple[int, Hook, bool, bool]]:
-        own = self.module
-        for number, hook in list(FORWARD.items()):
-            yield number, hook, number in WITH_KWARGS, number in ALWAYS_CALLED
+        own, of_all = self.module, self.of_all
+        for number, hook in list(of_all.forward.items()):
+            yield number, hook, number in of_all.with_kwargs, number in of_all.always_called
         always = own._forward_hooks_always_called
         for number, hook in list(own._forward_hooks.items()):
             yield number, hook, number in own._forward_hooks_with_kwargs, number in always
@@ -215,7 +165,7 @@ class _Call:
             try:
                 self._apply(hook, takes_kwargs, args, kwargs)
             except Exception as error:
-                scope = "global module" if number in FORWARD else "module"
+                scope = "global module" if number in self.of_all.forward else "module"
                 warnings.warn(
                     f"{scope} forward hook with ``always_call=True`` raised an exception that was "
                     f"silenced as another error was raised in forward: {error}",
@@ -266,12 +216,15 @@ class _Call:
         )
 
 
-def call_with_hooks(module: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_with_hooks(
+    module: object, args: tuple[Any, ...], kwargs: dict[str, Any], of_all: OfAll
+) -> Any:
     """Run forward with the hooks of a module, and those of all modules.
 
     Args:
         module: the module.
         args: its arguments.
         kwargs: its keyword arguments.
+        of_all: the hooks of all modules.
     """
-    return _Call(module).run(args, kwargs)
+    return _Call(module, of_all).run(args, kwargs)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from functrace.torch import errors
 from functrace.torch.nn.modules.distance import PairwiseDistance
 from functrace.torch.nn.modules.linear import Linear
 from functrace.torch.nn.modules.module import Module
@@ -25,10 +26,7 @@ def reduction_of(size_average: Flag, reduce: Flag, reduction: str) -> str:
     if size_average is None and reduce is None:
         return reduction
     found = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
-        stacklevel=4,
-    )
+    warnings.warn(errors.legacy_reduction(found), stacklevel=4)
     return found
 
 

@@ -15,32 +15,22 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from functrace.torch import namespace as torch
+from functrace.torch.__future__ import (
+    get_overwrite_module_params_on_conversion,
+    get_swap_module_params_on_conversion,
+)
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.functions.constants import typename
 from functrace.torch.nn.modules import hooking
-from functrace.torch.nn.modules.hooking import (
-    BACKWARD,
-    BACKWARD_PRE,
-    FORWARD,
-    FORWARD_PRE,
-    Hook,
-    Hooks,
-    call_with_hooks,
-    register_module_backward_hook,
-    register_module_buffer_registration_hook,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-    register_module_full_backward_hook,
-    register_module_full_backward_pre_hook,
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
+from functrace.torch.nn.modules.converting import parse_to
+from functrace.torch.nn.modules.hooking import Hook, Hooks, OfAll, call_with_hooks
 from functrace.torch.nn.modules.state import State, _IncompatibleKeys
 from functrace.torch.nn.parameter import Buffer, Parameter, is_lazy
 from functrace.torch.tensors.device import DeviceLike
 from functrace.torch.tensors.dtypes import dtype as Dtype
 from functrace.torch.tensors.tensor import Tensor
+from functrace.torch.utils.swapping import swap_tensors
 
 __all__ = [
     "Module",
@@ -70,6 +60,82 @@ _DICTS = (
 )  # fmt: skip
 _PLAIN = frozenset({"_parameters", "_buffers", "_modules"})
 """The plain dicts among them."""
+
+_global_forward_hooks: Hooks = OrderedDict()
+_global_forward_pre_hooks: Hooks = OrderedDict()
+_global_backward_hooks: Hooks = OrderedDict()
+_global_backward_pre_hooks: Hooks = OrderedDict()
+"""Hooks of all modules. Users assign these variables to remove them, so they are read by name."""
+_global_forward_hooks_with_kwargs: Hooks = OrderedDict()
+_global_forward_hooks_always_called: Hooks = OrderedDict()
+"""Numbers of the hooks of all modules that take keywords, and that run after an exception."""
+_global_is_full_backward_hook: bool | None = None
+"""True if the backward hooks of all modules are full, False if of the older kind; None: none yet."""
+_global_parameter_registration_hooks: Hooks = OrderedDict()
+_global_buffer_registration_hooks: Hooks = OrderedDict()
+_global_module_registration_hooks: Hooks = OrderedDict()
+"""Hooks that see, and may replace, each parameter, buffer or module that is registered."""
+
+
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args, output)`` after each forward of every module.
+
+    Args:
+        hook: the hook; a result replaces the output.
+        with_kwargs: True to call ``hook(module, args, kwargs, output)``.
+        always_call: True to call it also if forward raises.
+    """
+    return hooking.add(
+        _global_forward_hooks,
+        hook,
+        kwargs=_global_forward_hooks_with_kwargs if with_kwargs else None,
+        always=_global_forward_hooks_always_called if always_call else None,
+    )
+
+
+def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, args)`` before each forward of every module."""
+    return hooking.add(_global_forward_pre_hooks, hook)
+
+
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` in the backward of every module."""
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is False:
+        raise RuntimeError(hooking.MIXED_GLOBAL)
+    _global_is_full_backward_hook = True
+    return hooking.add(_global_backward_hooks, hook)
+
+
+def register_module_backward_hook(hook: Hook) -> RemovableHandle:
+    """Call a hook of the older kind, with the gradients of the last node of every module."""
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is True:
+        raise RuntimeError(hooking.MIXED_GLOBAL)
+    _global_is_full_backward_hook = False
+    return hooking.add(_global_backward_hooks, hook)
+
+
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` before the backward of every module."""
+    return hooking.add(_global_backward_pre_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, name, parameter)`` for each parameter that is registered."""
+    return hooking.add(_global_parameter_registration_hooks, hook)
+
+
+def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, name, buffer)`` for each buffer that is registered."""
+    return hooking.add(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, name, submodule)`` for each module that is registered."""
+    return hooking.add(_global_module_registration_hooks, hook)
 
 
 def _no_forward(self: object, *args: object) -> Any:
@@ -140,9 +206,16 @@ class Module(State):
         if (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
             or self._backward_pre_hooks
-            or FORWARD or FORWARD_PRE or BACKWARD or BACKWARD_PRE
+            or _global_forward_hooks or _global_forward_pre_hooks
+            or _global_backward_hooks or _global_backward_pre_hooks
         ):  # fmt: skip
-            return call_with_hooks(self, args, kwargs)
+            of_all = OfAll(
+                _global_forward_hooks, _global_forward_pre_hooks,
+                _global_backward_hooks, _global_backward_pre_hooks,
+                _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called,
+                _global_is_full_backward_hook,
+            )  # fmt: skip
+            return call_with_hooks(self, args, kwargs, of_all)
         return self.forward(*args, **kwargs)
 
     # -- attributes ----------------------------------------------------------------------------
@@ -171,11 +244,15 @@ class Module(State):
             if own.get("_modules") is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, own, self._parameters, self._buffers)
-            self._modules[name] = hooking.replaced(hooking.ON_MODULE, self, name, value)
+            self._modules[name] = hooking.replaced(
+                _global_module_registration_hooks, self, name, value
+            )
         elif name in own.get("_modules", ()):
             if value is not None:
                 _refuse(value, "as child module", name, "torch.nn.Module or None expected")
-            self._modules[name] = hooking.replaced(hooking.ON_MODULE, self, name, value)
+            self._modules[name] = hooking.replaced(
+                _global_module_registration_hooks, self, name, value
+            )
         elif isinstance(value, Buffer) or name in own.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 _refuse(value, "as buffer", name, "torch.nn.Buffer, torch.Tensor or None expected")
@@ -246,7 +323,9 @@ class Module(State):
                 f"created explicitly. To express '{name}' as a function of another Tensor, compute "
                 "the value in the forward() method."
             )
-        self._parameters[name] = hooking.replaced(hooking.ON_PARAMETER, self, name, param)
+        self._parameters[name] = hooking.replaced(
+            _global_parameter_registration_hooks, self, name, param
+        )
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a tensor that is part of the state, but no parameter.
@@ -263,7 +342,9 @@ class Module(State):
         self._check_new("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             _refuse(tensor, "object to buffer", name, "torch Tensor or None required")
-        self._buffers[name] = hooking.replaced(hooking.ON_BUFFER, self, name, tensor)
+        self._buffers[name] = hooking.replaced(
+            _global_buffer_registration_hooks, self, name, tensor
+        )
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -292,7 +373,9 @@ class Module(State):
         if hasattr(self, name) and name not in self._modules:
             raise KeyError(f"attribute '{name}' already exists")
         _check_name("module", name)
-        self._modules[name] = hooking.replaced(hooking.ON_MODULE, self, name, module)
+        self._modules[name] = hooking.replaced(
+            _global_module_registration_hooks, self, name, module
+        )
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Register a module: another name of ``add_module``."""
@@ -478,18 +561,28 @@ class Module(State):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        for name, parameter in self._parameters.items():
             if parameter is None:
                 continue
             with no_grad():
                 found = fn(parameter)
-            if found is not parameter:
+            if get_swap_module_params_on_conversion():
+                self._swap_parameter(name, parameter, found, fn)
+                continue
+            replaced = parameter
+            if get_overwrite_module_params_on_conversion():
+                replaced = Parameter(found, parameter.requires_grad)
+                self._parameters[name] = replaced
+            elif found is not parameter:
                 parameter.data = found
-            if parameter.grad is not None:
+            before = parameter.grad
+            if before is not None:
                 with no_grad():
-                    changed = fn(parameter.grad)
-                if changed is not parameter.grad:
-                    parameter.grad.data = changed
+                    changed = fn(before)
+                if replaced is not parameter:
+                    replaced.grad = changed.requires_grad_(before.requires_grad)
+                elif changed is not before:
+                    before.data = changed
         for name, buffer in self._buffers.items():
             if buffer is None:
                 continue
@@ -498,6 +591,38 @@ class Module(State):
                 found = type(buffer)(dtype=found.dtype, persistent=buffer.persistent)
             self._buffers[name] = found
         return self
+
+    def _swap_parameter(
+        self, name: str, parameter: Any, found: Any, fn: Callable[[Any], Any]
+    ) -> None:
+        """Swap a parameter, and its gradient, with what a conversion has made of them.
+
+        Args:
+            name: name of the parameter.
+            parameter: the parameter.
+            found: what the conversion has made of it.
+            fn: the conversion.
+
+        Raises:
+            RuntimeError: if they cannot be swapped.
+        """
+        before = parameter.grad
+        parameter.grad = None  # which is a reference to the gradient
+        try:
+            swap_tensors(parameter, Parameter(found, parameter.requires_grad))
+        except Exception as error:
+            parameter.grad = before
+            raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}") from error
+        if before is None:
+            return
+        with no_grad():
+            changed = fn(before)
+        changed.requires_grad_(before.requires_grad)
+        try:
+            swap_tensors(before, changed)
+        except Exception as error:
+            raise RuntimeError(f"_apply(): Couldn't swap {self._get_name()}.{name}.grad") from error
+        parameter.grad = before
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Convert floating tensors to a dtype, in place; ``to(dtype)``, ``to(tensor)``,
@@ -510,21 +635,20 @@ class Module(State):
         Raises:
             TypeError: for a dtype of integers.
         """
-        wanted = kwargs.get("dtype")
-        for given in args:
-            wanted = given if isinstance(given, Dtype) else wanted
-            wanted = given.dtype if isinstance(given, Tensor) else wanted
+        device, wanted, non_blocking, memory_format = parse_to(*args, **kwargs)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={wanted}"
             )
-        torch.empty(0).to(*args, **kwargs)  # refuses what no tensor takes
         if wanted is not None and wanted.is_complex:
             warnings.warn(COMPLEX, stacklevel=2)
 
         def convert(t: Tensor) -> Tensor:
-            return t.to(wanted) if wanted is not None and _is_inexact(t) else t
+            dtype = wanted if _is_inexact(t) else None
+            if memory_format is None or t.dim() not in (4, 5):
+                return t.to(device, dtype, non_blocking)
+            return t.to(device, dtype, non_blocking, memory_format=memory_format)
 
         return self._apply(convert)
 

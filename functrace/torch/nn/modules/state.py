@@ -5,18 +5,23 @@ Layer: 9.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+from functrace.torch.__future__ import get_swap_module_params_on_conversion
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.autograd.handles import RemovableHandle
+from functrace.torch.dispatch.overrides import call_override, overriding
 from functrace.torch.nn.modules import hooking
 from functrace.torch.nn.modules.hooking import Hook, Hooks
 from functrace.torch.nn.parameter import Parameter, is_lazy
 from functrace.torch.tensors.tensor import Tensor
+from functrace.torch.utils.swapping import swap_tensors
 
 EXTRA = "_extra_state"
 """Name, in a ``state_dict``, of what `get_extra_state` returns."""
@@ -222,26 +227,31 @@ class State:
                 f"object from checkpoint but received {type(given)}"
             )
         lazy = is_lazy(tensor)
-        if not lazy and tensor.ndim == 0 and given.ndim == 1:
+        if not lazy and tensor.ndim == 0 and given.shape == (1,):
             given = given[0]  # scalars had one axis in old files
         if not lazy and given.shape != tensor.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
+        swap = get_swap_module_params_on_conversion()
         try:
             with no_grad():
-                if not assign:
+                if not (assign or swap):
                     tensor.copy_(given)
                     return None
+                loaded = _loaded_to_swap(tensor, given, assign) if swap else given
                 if isinstance(tensor, Parameter):
-                    if isinstance(given, Parameter):
-                        given.requires_grad_(tensor.requires_grad)
+                    if isinstance(loaded, Parameter):
+                        loaded.requires_grad_(tensor.requires_grad)
                     else:
-                        given = Parameter(given, requires_grad=tensor.requires_grad)
-                setattr(self, name, given)
+                        loaded = Parameter(loaded, requires_grad=tensor.requires_grad)
+                if swap:
+                    swap_tensors(tensor, loaded)
+                else:
+                    setattr(self, name, loaded)
         except Exception as error:
-            action = "swapping" if assign else "copying"
+            action = "swapping" if swap else "copying"
             return (
                 f'While {action} the parameter named "{key}", whose dimensions in the model are '
                 f"{tensor.size()} and whose dimensions in the checkpoint are {given.size()}, an "
@@ -290,14 +300,48 @@ class State:
 
 
 class _WithModule:
-    """A hook, whose first argument is a module if there is one; `copy.deepcopy` copies both."""
+    """A hook, whose first argument is a module if there is one: the module has the hook, so this
+    has a weak reference to it. `copy.deepcopy` copies both.
+    """
 
-    def __init__(self, hook: Hook, module: object) -> None:
+    def __init__(self, hook: Hook, module: Any) -> None:
         self.hook = hook
-        self.module = module
+        self.module = None if module is None else weakref.ref(module)
+        functools.update_wrapper(self, hook, updated=())
 
     def __call__(self, *args: object) -> Any:
-        return self.hook(*args) if self.module is None else self.hook(self.module, *args)
+        if self.module is None:
+            return self.hook(*args)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        module = None if self.module is None else self.module()
+        if self.module is not None and module is None:
+            raise RuntimeError("You are trying to revive the hook of a dead Module!")
+        return _WithModule, (self.hook, module)
+
+
+def _loaded_to_swap(tensor: Tensor, given: Tensor, assign: bool) -> Tensor:
+    """Return the tensor that is swapped with a parameter or buffer: a new object.
+
+    Raises:
+        RuntimeError: if ``module_load`` of a subclass returns one of the two.
+    """
+    found = overriding((tensor, given))
+    loaded = (
+        call_override(Tensor.module_load, found, (tensor, given), {"assign": assign})
+        if found
+        else tensor.module_load(given, assign=assign)
+    )
+    if loaded is given or loaded is tensor:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning "
+            "one of the inputs in module_load"
+        )
+    return loaded
 
 
 def _load(

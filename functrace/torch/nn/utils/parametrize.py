@@ -13,11 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from functrace.torch.__future__ import get_swap_module_params_on_conversion
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.nn.modules.container import ModuleDict, ModuleList
 from functrace.torch.nn.modules.module import Module
 from functrace.torch.nn.parameter import Parameter
 from functrace.torch.tensors.tensor import Tensor
+from functrace.torch.utils.swapping import swap_tensors
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
@@ -73,6 +75,16 @@ def _register(module: Module, name: str, tensor: Tensor) -> None:
         module.register_buffer(name, tensor)
 
 
+def _set(before: Tensor, after: Tensor) -> None:
+    """Give a tensor the values of another one: swap the two, if conversions do so."""
+    if not get_swap_module_params_on_conversion():
+        before.data = after.data
+        return
+    if isinstance(before, Parameter) and not isinstance(after, Parameter):
+        after = Parameter(after, requires_grad=before.requires_grad)
+    swap_tensors(before, after)
+
+
 def _same(message: str, names: tuple[str, str], before: Tensor, after: Tensor, unless: str) -> None:
     """Refuse a tensor of another dtype or shape."""
     for kind in ("dtype", "shape"):
@@ -118,7 +130,7 @@ class ParametrizationList(ModuleList):
                     f"original.dtype: {dtype}\nright_inverse(original).dtype: {new.dtype}"
                 )
             if new is not original:
-                original.data = new.data
+                _set(original, new)
             _register(self, "original", original)
         else:
             for k, part in enumerate(new):
@@ -199,7 +211,7 @@ class ParametrizationList(ModuleList):
                         f"Tensor {k} returned by `right_inverse` has dtype {part.dtype} while "
                         f"`original{k}` has dtype {original.dtype}"
                     )
-                original.data = part.data
+                _set(original, part)
 
     def forward(self) -> Any:
         """Return the tensor."""
@@ -351,7 +363,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
         original = found.original
         if leave_parametrized:
             with no_grad():
-                original.data = getattr(module, tensor_name).data
+                _set(original, getattr(module, tensor_name))
     elif leave_parametrized:
         value = getattr(module, tensor_name)
         original = Parameter(value.detach()) if value.requires_grad else value

@@ -174,7 +174,8 @@ class PruningContainer(BasePruningMethod):
             place = (slice(None),) * dim + (kept,)
         elif method.PRUNING_TYPE != "global":
             raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
-        mask[place] = method.compute_mask(t[place], default_mask=default_mask[place])
+        part = method.compute_mask(t[place], default_mask=default_mask[place])
+        mask[place] = part.to(dtype=mask.dtype)
         return mask
 
 
@@ -198,26 +199,84 @@ class _Amount(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount: float) -> None:
-        if not isinstance(amount, numbers.Real):
-            raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-        whole = isinstance(amount, numbers.Integral)
-        if float(amount) < 0 or (not whole and float(amount) > 1):
-            raise ValueError(
-                f"amount={amount} should either be a float in the range [0, 1] or a non-negative "
-                "integer"
-            )
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _count(self, size: int) -> int:
         """Return how many of a number are pruned."""
-        if not isinstance(self.amount, numbers.Integral):
-            return round(self.amount * size)
-        if self.amount > size:
-            raise ValueError(
-                f"amount={self.amount} should be smaller than the number of parameters to "
-                f"prune={size}"
-            )
-        return int(self.amount)
+        count = _compute_nparams_toprune(self.amount, size)
+        _validate_pruning_amount(count, size)
+        return count
+
+
+def _validate_pruning_amount_init(amount: object) -> None:
+    """Refuse an amount that is neither a number of elements nor a share.
+
+    Raises:
+        TypeError: for an amount that is no number.
+        ValueError: for a negative one, and for a share of more than one.
+    """
+    if not isinstance(amount, numbers.Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    value: Any = amount
+    if value < 0 or (not isinstance(amount, numbers.Integral) and value > 1):
+        raise ValueError(
+            f"amount={amount} should either be a float in the range [0, 1] or a non-negative "
+            "integer"
+        )
+
+
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
+    """Refuse a number of elements that is greater than all of them.
+
+    Raises:
+        ValueError: for such a number.
+    """
+    if isinstance(amount, numbers.Integral) and amount > tensor_size:
+        raise ValueError(
+            f"amount={amount} should be smaller than the number of parameters to "
+            f"prune={tensor_size}"
+        )
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """Return how many elements an amount is, which is their number or their share."""
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    """Refuse a tensor of fewer than two axes, which has no slices.
+
+    Raises:
+        ValueError: for such a tensor.
+    """
+    if t.dim() <= 1:
+        raise ValueError(
+            "Structured pruning can only be applied to multidimensional tensors. Found tensor "
+            f"of shape {t.shape} with {t.dim()} dims"
+        )
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    """Refuse an axis that a tensor does not have.
+
+    Raises:
+        IndexError: for such an axis.
+    """
+    if dim >= t.dim():
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+
+
+def _compute_norm(t: Tensor, n: Any, dim: int) -> Tensor:
+    """Return the norm of each slice along an axis.
+
+    Args:
+        t: the tensor.
+        n: order of the norm.
+        dim: the axis.
+    """
+    axis = dim % t.dim()
+    return torch.norm(t, n, [k for k in range(t.dim()) if k != axis])
 
 
 class RandomUnstructured(_Amount):
@@ -253,13 +312,8 @@ class _Structured(_Amount):
 
     def _sizes(self, t: Tensor) -> tuple[int, int]:
         """Return the number of slices, and how many are pruned."""
-        if t.dim() <= 1:
-            raise ValueError(
-                "Structured pruning can only be applied to multidimensional tensors. Found tensor "
-                f"of shape {t.shape} with {t.dim()} dims"
-            )
-        if self.dim >= t.dim():
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
         n = t.shape[self.dim]
         return n, self._count(n)
 
@@ -309,8 +363,7 @@ class LnStructured(_Structured):
         size, count = self._sizes(t)
         if not count:
             return default_mask
-        axis = self.dim % t.dim()
-        norms = torch.norm(t, self.n, [k for k in range(t.dim()) if k != axis])
+        norms = _compute_norm(t, self.n, self.dim)
         kept = torch.zeros(size)
         kept[torch.topk(norms, size - count).indices] = 1
         return self._keep(kept, t, default_mask)

@@ -16,6 +16,7 @@ import numpy as np
 from functrace.ops.indexing import gather
 from functrace.torch import namespace as torch
 from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.nn.modules.converting import parse_to
 from functrace.torch.tensors.tensor import Tensor
 
 __all__ = [
@@ -70,14 +71,18 @@ class PackedSequence(_Packed):
     def to(self, *args: object, **kwargs: object) -> PackedSequence:
         """Convert the elements."""
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else self._with(data)
+        if data is self.data:
+            return self
+        parse_to(*args, **kwargs)  # refuses an argument that says whether to copy
+        return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
 
-    def _with(self, data: Tensor) -> PackedSequence:
-        return PackedSequence(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+    def cpu(self, *args: object, **kwargs: object) -> PackedSequence:
+        """Convert the elements, which are on the CPU."""
+        return self.to(*args, **kwargs)
 
-    def cpu(self) -> PackedSequence:
-        """Return the sequences: they are on the CPU."""
-        return self
+    def cuda(self, *args: object, **kwargs: Any) -> PackedSequence:
+        """Raise as a build for the CPU does."""
+        return self.to(*args, **{**kwargs, "device": "cuda"})
 
     def double(self) -> PackedSequence:
         """Convert the elements to float64."""
@@ -98,6 +103,18 @@ class PackedSequence(_Packed):
     def int(self) -> PackedSequence:
         """Convert the elements to int32."""
         return self.to(dtype=torch.int)
+
+    def short(self) -> PackedSequence:
+        """Convert the elements to int16."""
+        return self.to(dtype=torch.short)
+
+    def char(self) -> PackedSequence:
+        """Convert the elements to int8."""
+        return self.to(dtype=torch.int8)
+
+    def byte(self) -> PackedSequence:
+        """Convert the elements to uint8."""
+        return self.to(dtype=torch.uint8)
 
     def pin_memory(self) -> PackedSequence:
         """Return the sequences."""

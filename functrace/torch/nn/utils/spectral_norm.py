@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrace.torch import linalg
 from functrace.torch import namespace as torch
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.nn.modules.module import Module
-from functrace.torch.nn.parameter import Parameter
+from functrace.torch.nn.parameter import Parameter, is_lazy
 from functrace.torch.tensors.tensor import Tensor
 
 
@@ -90,6 +91,11 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure "
+                "to run the dummy forward before applying spectral normalization"
+            )
         with no_grad():
             matrix = as_matrix(weight, dim)
             u = random_unit(weight, matrix.size(0), eps)
@@ -127,27 +133,53 @@ class _Versions:
     def __call__(
         self, module: Module, state_dict: object, prefix: str, metadata: dict[str, Any]
     ) -> None:
-        metadata.setdefault("spectral_norm", {})[f"{self.norm.name}.version"] = 1
+        versions, key = metadata.setdefault("spectral_norm", {}), f"{self.norm.name}.version"
+        if key in versions:
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+        versions[key] = 1
 
 
 class _Older:
-    """The hook that refuses files of versions before the first."""
+    """The hook that computes the right vector of a state from before the first version, which has
+    the weight in its place.
+    """
 
     def __init__(self, norm: SpectralNorm) -> None:
         self.norm = norm
 
     def __call__(
-        self, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: object
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        *rest: object,
     ) -> None:
-        name = self.norm.name
-        version = metadata.get("spectral_norm", {}).get(f"{name}.version")
-        if version is None and f"{prefix}{name}_orig" in state_dict:
-            if f"{prefix}{name}_v" not in state_dict:
-                raise NotImplementedError(
-                    f"{prefix}{name}: this file was saved before spectral_norm had a version; load "
-                    "and save it with PyTorch"
-                )
-            state_dict.pop(prefix + name, None)
+        norm = self.norm
+        key = prefix + norm.name
+        if metadata.get("spectral_norm", {}).get(f"{norm.name}.version") is not None:
+            return
+        if key not in state_dict and all(
+            f"{key}_{part}" in state_dict for part in ("orig", "u", "v")
+        ):
+            return  # a state of this version, without its metadata
+        missing = [name for name in (f"{key}_orig", key, f"{key}_u") if name not in state_dict]
+        if missing:
+            missing_keys.extend(missing if strict else ())
+            return
+        original, u = state_dict[f"{key}_orig"], state_dict[f"{key}_u"]
+        with no_grad():
+            norm_of_weight = (original / state_dict.pop(key)).mean()
+            state_dict[f"{key}_v"] = _right_vector(as_matrix(original, norm.dim), u, norm_of_weight)
+
+
+def _right_vector(matrix: Tensor, u: Tensor, norm: Tensor) -> Tensor:
+    """Return the vector ``v`` for which ``matrix @ v`` is parallel to ``u``, and ``u @ matrix @ v``
+    is ``norm``.
+    """
+    v = torch.mv(linalg.pinv(matrix), u)
+    return v * (norm / torch.dot(u, torch.mv(matrix, v)))
 
 
 def spectral_norm(

@@ -16,7 +16,7 @@ from functrace.ops.shaping import reshape
 from functrace.torch import namespace as torch
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.nn.modules.module import Module
-from functrace.torch.nn.parameter import Parameter
+from functrace.torch.nn.parameter import Parameter, is_lazy
 from functrace.torch.tensors.tensor import Tensor
 from functrace.typing import Array
 
@@ -86,6 +86,11 @@ class WeightNorm:
                 )
         made = WeightNorm(name, dim)
         weight = getattr(module, name)
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to "
+                "run the dummy forward before applying weight normalization"
+            )
         del module._parameters[name]
         norm = norm_except_dim(weight, 2, made.dim)
         module.register_parameter(f"{name}_g", Parameter(norm.data))

@@ -371,6 +371,10 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _anneal_func(self, start: float | Tensor, end: float | Tensor, part: float) -> Any:
+        """Return the value between two, by the strategy; an older state has a function for it."""
+        if not hasattr(self, "_anneal_func_type"):
+            older: Any = self
+            return older.anneal_func(start, end, part)
         if self._anneal_func_type == "cos":
             return self._annealing_cos(start, end, part)
         return self._annealing_linear(start, end, part)
