@@ -9,6 +9,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -254,19 +255,36 @@ class Module(State):
                 _global_module_registration_hooks, self, name, value
             )
         elif isinstance(value, Buffer) or name in own.get("_buffers", ()):
-            if value is not None and not isinstance(value, Tensor):
-                _refuse(value, "as buffer", name, "torch.nn.Buffer, torch.Tensor or None expected")
-            persistent = (
-                value.persistent
-                if isinstance(value, Buffer)
-                else name not in self._non_persistent_buffers_set
-            )
             if own.get("_buffers") is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
-            self._forget(name, own, self._parameters, self._modules, self._buffers)
-            self.register_buffer(name, value, persistent)
+            if not _is_buffer(value):
+                _refuse(value, "as buffer", name, "torch.nn.Buffer, torch.Tensor or None expected")
+            if isinstance(value, Buffer):
+                persistent = value.persistent
+            else:
+                persistent = name not in self._non_persistent_buffers_set
+            self._set_buffer(name, value, persistent)
         else:
             object.__setattr__(self, name, value)
+
+    def _set_buffer(self, name: str, value: Any, persistent: bool) -> None:
+        """Register a buffer by ``register_buffer``, which older subclasses define without its last
+        parameter.
+
+        Raises:
+            RuntimeError: if such a subclass has a buffer that is not persistent.
+        """
+        register: Any = self.register_buffer
+        is_own = getattr(register, "__func__", None) is not Module.register_buffer
+        if not is_own or "persistent" in inspect.signature(register).parameters:
+            register(name, value, persistent)
+        elif persistent:
+            register(name, value)
+        else:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements "
+                "register_buffer() without the persistent argument is not allowed."
+            )
 
     def _forget(self, name: str, *places: dict[str, Any]) -> None:
         """Remove an attribute from where it was."""
@@ -340,7 +358,7 @@ class Module(State):
             TypeError: if the name is no string, or ``tensor`` no tensor.
         """
         self._check_new("buffer", name, "_buffers")
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if not _is_buffer(tensor):
             _refuse(tensor, "object to buffer", name, "torch Tensor or None required")
         self._buffers[name] = hooking.replaced(
             _global_buffer_registration_hooks, self, name, tensor
@@ -742,6 +760,17 @@ class Module(State):
                     parameter.grad.requires_grad_(False)
                 parameter.grad.zero_()
 
+    def _replicate_for_data_parallel(self: Self) -> Self:
+        """Return a copy without parameters, for another device: it gets tensors of their names, that
+        are computed from them.
+        """
+        made = self.__new__(type(self))
+        own = made.__dict__ = self.__dict__.copy()
+        own["_parameters"] = {}
+        own["_buffers"], own["_modules"] = self._buffers.copy(), self._modules.copy()
+        own["_is_replica"] = True
+        return made
+
     def compile(self, *args: object, **kwargs: object) -> None:
         """Do nothing: a module runs as it is."""
 
@@ -836,6 +865,11 @@ class Module(State):
             for name, module in self._modules.items()
         ]
         return _listed(self._get_name(), lines, inner)
+
+
+def _is_buffer(value: object) -> bool:
+    """Return True for a tensor, an object that handles PyTorch's functions, and None."""
+    return value is None or isinstance(value, Tensor) or hasattr(value, "__torch_function__")
 
 
 def _listed(name: str, lines: list[str], inner: list[str]) -> str:

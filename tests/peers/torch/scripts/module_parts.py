@@ -16,6 +16,9 @@ def run(torch, log):
     schedules(torch, log)
     lazy(torch, log)
     conversions(torch, log)
+    attributes(torch, log)
+    replicas(torch, log)
+    spectral(torch, log)
 
 
 def hooks(torch, log):
@@ -220,3 +223,125 @@ def conversions(torch, log):
     conv = torch.nn.Conv2d(2, 3, 3).to(torch.float64, memory_format=torch.channels_last)
     log(conv.weight.stride(), conv.weight.dtype)
     log.error("rank", lambda: torch.nn.Conv3d(2, 3, 3).to(memory_format=torch.channels_last))
+
+
+def attributes(torch, log):
+    log("attributes")
+    nn = torch.nn
+
+    class Older(nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    m = Older()
+    m.kept = nn.Buffer(torch.ones(2))
+    log(list(m.state_dict()), m.kept)
+    log.error(
+        "not persistent", lambda: setattr(m, "other", nn.Buffer(torch.ones(2), persistent=False))
+    )
+
+    class Tracking(nn.Module):
+        def register_buffer(self, name, value, persistent=True):
+            log("registered", name, persistent)
+            super().register_buffer(name, value, persistent)
+
+    m = Tracking()
+    m.kept = nn.Buffer(torch.ones(2), persistent=False)
+    m.kept = torch.zeros(2)
+    m.kept = nn.Buffer(torch.zeros(1))
+    m.kept = None
+    log(list(m.state_dict()), list(m._non_persistent_buffers_set))
+
+    def filled():
+        m = nn.Module()
+        m.number = 5
+        m.parameter = nn.Parameter(torch.ones(1))
+        m.module = nn.Identity()
+        m.register_buffer("buffer", torch.ones(1), persistent=False)
+        return m
+
+    values = {
+        "buffer": nn.Buffer(torch.zeros(1)), "parameter": nn.Parameter(torch.zeros(1)), "tensor": torch.zeros(1),
+        "module": nn.ReLU(), "none": None, "number": 3,
+    }  # fmt: skip
+    for place in ("number", "parameter", "module", "buffer", "new"):
+        for kind, value in values.items():
+            m = filled()
+
+            def assign(m=m, place=place, value=value):
+                setattr(m, place, value)
+                kinds = (
+                    m.__dict__,
+                    m._parameters,
+                    m._modules,
+                    m._buffers,
+                    m._non_persistent_buffers_set,
+                )
+                return [place in x for x in kinds]
+
+            log.error(f"{place} = {kind}", assign)
+            log.error("  register_buffer", lambda p=place, v=value: filled().register_buffer(p, v))
+            log.error(
+                "  register_parameter", lambda p=place, v=value: filled().register_parameter(p, v)
+            )
+            log.error("  add_module", lambda p=place, v=value: filled().add_module(p, v))
+    bare = nn.Module.__new__(nn.Module)
+    for kind, value in values.items():
+        log.error(f"before __init__: {kind}", lambda v=value: setattr(bare, "first", v))
+
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "called"
+
+    m = nn.Module()
+    m.register_buffer("like", Like())
+    log(type(m.like).__name__)
+
+
+def replicas(torch, log):
+    log("replicas")
+    nn = torch.nn
+    lists = nn.ParameterList([nn.Parameter(torch.ones(2)), nn.Parameter(torch.zeros(1))])
+    dicts = nn.ParameterDict(
+        {"one": nn.Parameter(torch.ones(2)), "two": nn.Parameter(torch.zeros(1))}
+    )
+    norm = nn.BatchNorm1d(2)
+    for m in (lists, dicts, norm):
+        made = m._replicate_for_data_parallel()
+        log(
+            type(made) is type(m),
+            len(list(made.parameters())),
+            len(list(made.buffers())),
+            made._is_replica,
+        )
+        log(hasattr(m, "_is_replica"))
+        for name, p in m.named_parameters():
+            setattr(made, name, p.view_as(p))
+        log([getattr(made, name)._base is p for name, p in m.named_parameters()])
+    log.error("lazy", lambda: nn.LazyLinear(3)._replicate_for_data_parallel())
+
+
+def spectral(torch, log):
+    log("spectral_norm")
+    norm = torch.nn.utils.spectral_norm
+    m = norm(torch.nn.Linear(3, 2))
+    x = torch.ones(1, 3)
+    for _ in range(5):
+        m(x)
+    m.eval()
+    expected = m(x)
+    state = copy.deepcopy(m.state_dict())
+    older = copy.deepcopy(state)
+    del older._metadata[""]["spectral_norm"]
+    log(str(m.load_state_dict(older)))
+    del older["weight_v"]
+    older["weight"] = m.weight.detach().clone()
+    for kept in (older, {k: v for k, v in older.items() if k != "weight"}):
+        m = norm(torch.nn.Linear(3, 2))
+        kept = OrderedDict(kept)
+        kept._metadata = copy.deepcopy(older._metadata)
+        log.error("older", lambda kept=kept: str(m.load_state_dict(kept)))
+        log(str(m.load_state_dict(kept, strict=False)))
+        m.eval()
+        log(torch.allclose(m(x), expected, atol=1e-5) or kept.get("weight") is None)
