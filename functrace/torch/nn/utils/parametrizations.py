@@ -241,8 +241,8 @@ class _SpectralNorm(Module):
     def _power_method(self, matrix: Tensor, n: int) -> None:
         with no_grad():
             for _ in range(n):
-                self._u = unit(torch.mv(matrix, self._v), self.eps)
-                self._v = unit(torch.mv(matrix.mT.conj(), self._u), self.eps)
+                self._u.copy_(unit(torch.mv(matrix, self._v), self.eps))
+                self._v.copy_(unit(torch.mv(matrix.mT.conj(), self._u), self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         """Return the weight, divided."""
@@ -252,7 +252,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._power_method(matrix, self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
-        return weight / torch.dot(u, torch.mv(matrix, v))
+        return weight / torch.vdot(u, torch.mv(matrix, v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """Return the value."""

@@ -324,6 +324,16 @@ def replicas(torch, log):
 
 def spectral(torch, log):
     log("spectral_norm")
+    for dtype in (torch.float32, torch.complex64):
+        m = torch.nn.Linear(2, 2, dtype=dtype)
+        with torch.no_grad():
+            x = torch.diagonal(m.weight).clone()
+            m.weight = torch.nn.Parameter(torch.diag(x))
+        torch.nn.utils.parametrizations.spectral_norm(m)
+        u = m.parametrizations.weight[0]._u
+        version = u._version
+        log(torch.allclose(m.weight, torch.diag(x / x.abs().max()), atol=1e-4), m.parametrizations.weight[0]._u is u)
+        log(u._version > version)
     norm = torch.nn.utils.spectral_norm
     m = norm(torch.nn.Linear(3, 2))
     x = torch.ones(1, 3)
