@@ -91,7 +91,10 @@ for name, rows in CALLS.items():
         try:
             plain, jitted = ft.tree.leaves(f(*args)), ft.tree.leaves(ft.jit(f)(*args))
             ft.jit(lambda *args: f(*map(nested, args)))(*args)
-            f(*map(nested, args))
+            try:
+                f(*map(nested, args))
+            except AttributeError as error:  # (SciPy 1.18 itself refuses lists in some functions)
+                assert str(error) == "'list' object has no attribute 'shape'", error
             if name not in ("eig", "qr", "svd"):  # whose vectors are not unique
                 ft.grad(lambda x: total(f(x, *args[1:])))(args[0])
             stack = [np.stack([x, x]) for x in args]
@@ -131,6 +134,7 @@ print(calls, len(wrong))
 
 def test_signatures_have_the_shapes_of_calls() -> None:
     ignored = "ignore:random draws while"  # beartype checks a random item of a sequence
-    command = [sys.executable, "-B", "-W", "error", "-W", ignored, "-c", SCRIPT]
+    bools = "ignore:Calling linalg:DeprecationWarning"  # SciPy 1.18, of matrices of bools
+    command = [sys.executable, "-B", "-W", "error", "-W", ignored, "-W", bools, "-c", SCRIPT]
     found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert found.stdout == "92 25\n", found.stdout + found.stderr

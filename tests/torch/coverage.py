@@ -20,6 +20,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import EnumType
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias, final
@@ -89,7 +90,7 @@ def parameters(owner: object, name: str) -> Parameters:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = getattr(owner, name)
-            if not callable(value):
+            if not callable(value) or isinstance(value, EnumType):
                 return None
             signature = inspect.signature(value)
     except (AttributeError, RuntimeError, TypeError, ValueError):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib import NumpyVersion
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
@@ -149,6 +150,10 @@ def kron(a: Operand, b: Operand) -> Any:
     return reshape(ew.mul(x, y), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
+_CROSS_SIZES = frozenset({3} if NumpyVersion(np.__version__) >= "2.5.0" else {2, 3})
+"""Numbers of components that ``numpy.cross`` takes."""
+
+
 @implements(np.cross)
 def cross(
     a: Operand,
@@ -158,7 +163,7 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Any:
-    """As ``numpy.cross``: vectors of 3 components (or 2, deprecated by NumPy)."""
+    """As ``numpy.cross``: vectors of 3 components (or 2, deprecated by NumPy, until NumPy 2.4)."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = arrayed(a), arrayed(b)
@@ -169,7 +174,7 @@ def cross(
     a = moveaxis(a, one_axis(axisa, a.ndim), destination=a.ndim - 1)
     b = moveaxis(b, one_axis(axisb, b.ndim), destination=b.ndim - 1)
     sizes = a.shape[-1], b.shape[-1]
-    if not {*sizes} <= {2, 3}:
+    if not {*sizes} <= _CROSS_SIZES:
         raise ShapeError(
             f"cross needs vectors of 3 components, got {sizes[0]} and {sizes[1]}",
             fix="check axisa and axisb",

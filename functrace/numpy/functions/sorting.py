@@ -43,6 +43,13 @@ def _kind(kind: str | None, order: str | None, stable: bool | None) -> str | Non
     return "stable" if stable else kind
 
 
+def _reversed_order(a: Arrayed) -> Any:
+    """Return numbers whose ascending order is the descending order of the elements, NaN last."""
+    if a.dtype.kind in "biu":
+        return ew.invert(a)
+    return ew.neg(a)
+
+
 @implements(np.sort)
 def sort(
     a: Operand,
@@ -51,10 +58,15 @@ def sort(
     order: str | None = None,
     *,
     stable: bool | None = None,
+    descending: bool | None = None,
 ) -> Arrayed:
-    """As ``numpy.sort``."""
+    """As ``numpy.sort``; ``descending`` is NumPy 2.5's."""
     a, axis = lined_up(arrayed(a), axis)
-    return ops.sort(a, axis, _kind(kind, order, stable))
+    kind = _kind(kind, order, stable)
+    if descending:
+        places = ops.argsort(_reversed_order(a), axis, "stable")
+        return ops.take_along_axis(a, places, axis, is_permutation=True)
+    return ops.sort(a, axis, kind)
 
 
 @array_method("sort")
@@ -65,9 +77,11 @@ def _sort_in_place(
     order: str | None = None,
     *,
     stable: bool | None = None,
+    descending: bool | None = None,
 ) -> None:
     """Sort in place."""
-    x.ft_assign(sort(x, axis, kind, order, stable=stable), "sort", fresh=True)
+    made = sort(x, axis, kind, order, stable=stable, descending=descending)
+    x.ft_assign(made, "sort", fresh=True)
 
 
 @implements(np.argsort, method="argsort")
@@ -78,10 +92,14 @@ def argsort(
     order: str | None = None,
     *,
     stable: bool | None = None,
+    descending: bool | None = None,
 ) -> Any:
-    """As ``numpy.argsort``: integers, without derivative."""
+    """As ``numpy.argsort``: integers, without derivative; ``descending`` is NumPy 2.5's."""
     a, axis = exactly_lined_up(arrayed(a), axis)
-    return ops.argsort(a, axis, _kind(kind, order, stable))
+    kind = _kind(kind, order, stable)
+    if descending:
+        return ops.argsort(_reversed_order(a), axis, "stable")
+    return ops.argsort(a, axis, kind)
 
 
 @implements(np.sort_complex)

@@ -3,7 +3,6 @@
 Layer: 9.
 """
 
-import copy
 from collections.abc import Sequence
 
 from functrace.torch import errors
@@ -40,7 +39,9 @@ __all__ = [
 
 def _get_sequence_nr() -> int:
     """Return the sequence number of the next node."""
-    return next(copy.copy(_sequence))
+    return int(
+        repr(_sequence)[len("count(") : -1]
+    )  # (a counter cannot be copied from Python 3.14 on)
 
 
 def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:

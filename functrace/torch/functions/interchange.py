@@ -39,7 +39,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
         return fresh(array) if array.dtype.kind == "V" else from_numpy(array)
     try:
         array = np.from_dlpack(ext_tensor)
-    except RuntimeError:  # a dtype that NumPy does not have
+    except (RuntimeError, BufferError):  # a dtype that NumPy does not have
         from functrace.torch.functions.dlpack_narrow import array_of
 
         try:
