@@ -74,7 +74,7 @@ from functrace.api.staging.program_cache import (
 )
 from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
 from functrace.errors import ArgumentError, entry
-from functrace.executor.runner import run_compiled
+from functrace.executor.runner import MACHINE_CODE, run_compiled
 from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber
 from functrace.passes import Pass, UserPass, as_passes
 from functrace.source import hide_own_frames
@@ -322,9 +322,11 @@ def jit(
                     found = found.next.get(guard.outcome(None))
                 if found.__class__ is StagedProgram:
                     found.used = tick()
-                    if found.is_leaf:
-                        return run_compiled(found.run, values)[0]
-                    return unflatten(found.out_tree, run_compiled(found.run, values))
+                    run = found.run
+                    results = (
+                        run(*values) if run.__class__ is MACHINE_CODE else run_compiled(run, values)
+                    )
+                    return results[0] if found.is_leaf else unflatten(found.out_tree, results)
                 if found is not None:
                     call = ArrayCall(values)
                     miss = cache.followed(found, call)
