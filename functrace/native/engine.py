@@ -531,7 +531,7 @@ class NativeFunction:
 
         owner = weakref.ref(self)
 
-        def fallback(*arguments: object) -> Sequence[Any]:
+        def fallback(*arguments: object) -> tuple[Any, ...]:
             native = owner()
             assert native is not None  # the builtin holds it
             return native._fallback(*arguments)
@@ -545,13 +545,13 @@ class NativeFunction:
             self._plain = self._make_plain()
         return self._plain
 
-    def _fallback(self, *arguments: object) -> Sequence[Any]:
+    def _fallback(self, *arguments: object) -> tuple[Any, ...]:
         """Run with arguments that the entry does not take, or NumPy's form of the program."""
         if self._table[_DISABLED]:
-            return run_compiled(self.plain(), arguments)
+            return tuple(run_compiled(self.plain(), arguments))
         given = self._arranged(arguments)
         if given is None:
-            return run_compiled(self.plain(), arguments)
+            return tuple(run_compiled(self.plain(), arguments))
         if layout() is not None:
             if any(x is not y for x, y in zip(given, arguments, strict=True)):
                 return self.call(*given)
@@ -587,13 +587,13 @@ class NativeFunction:
         settings = np.geterr()
         return all(settings[name] == "ignore" for bit, name in _NAMES.items() if flags & bit)  # type: ignore[literal-required]
 
-    def _by_numpy(self, arguments: Sequence[Any]) -> Sequence[Any]:
+    def _by_numpy(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Run NumPy's form after machine code has failed; from now on at once, if that is often."""
         self.fallbacks += 1
         if self.fallbacks == PATIENCE:
             self._table[_DISABLED] = 1
             self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
-        return run_compiled(self.plain(), arguments)
+        return tuple(run_compiled(self.plain(), arguments))
 
     def _arranged(self, arguments: Sequence[Any]) -> list[Any] | None:
         """Return the arguments as the entry takes them; ``None`` if they are other arrays than the
