@@ -46,6 +46,7 @@ __all__ = [
     "addr",
     "adjoint",
     "affine_grid_generator",
+    "alias_copy",
     "all",
     "allclose",
     "alpha_dropout",
@@ -75,6 +76,7 @@ __all__ = [
     "argwhere",
     "as_strided",
     "as_strided_",
+    "as_strided_copy",
     "as_strided_scatter",
     "as_tensor",
     "asarray",
@@ -186,6 +188,7 @@ __all__ = [
     "diag_embed",
     "diagflat",
     "diagonal",
+    "diagonal_copy",
     "diagonal_scatter",
     "diff",
     "digamma",
@@ -220,6 +223,7 @@ __all__ = [
     "exp2",
     "exp2_",
     "exp_",
+    "expand_copy",
     "expm1",
     "expm1_",
     "eye",
@@ -410,6 +414,7 @@ __all__ = [
     "nanquantile",
     "nansum",
     "narrow",
+    "narrow_copy",
     "native_batch_norm",
     "native_channel_shuffle",
     "native_dropout",
@@ -437,6 +442,7 @@ __all__ = [
     "pca_lowrank",
     "pdist",
     "permute",
+    "permute_copy",
     "pinverse",
     "pixel_shuffle",
     "pixel_unshuffle",
@@ -501,6 +507,7 @@ __all__ = [
     "searchsorted",
     "seed",
     "select",
+    "select_copy",
     "select_scatter",
     "selu",
     "selu_",
@@ -519,18 +526,22 @@ __all__ = [
     "sinc_",
     "sinh",
     "sinh_",
+    "slice_copy",
     "slice_scatter",
     "slogdet",
     "softmax",
     "solve",
     "sort",
     "split",
+    "split_copy",
     "split_with_sizes",
+    "split_with_sizes_copy",
     "sqrt",
     "sqrt_",
     "square",
     "square_",
     "squeeze",
+    "squeeze_copy",
     "stack",
     "std",
     "std_mean",
@@ -544,6 +555,7 @@ __all__ = [
     "swapdims",
     "symeig",
     "t",
+    "t_copy",
     "take",
     "take_along_dim",
     "tan",
@@ -561,6 +573,7 @@ __all__ = [
     "topk",
     "trace",
     "transpose",
+    "transpose_copy",
     "trapezoid",
     "trapz",
     "triangular_solve",
@@ -577,7 +590,9 @@ __all__ = [
     "uint64",
     "uint8",
     "unbind",
+    "unbind_copy",
     "unflatten",
+    "unfold_copy",
     "unique",
     "unique_consecutive",
     "unravel_index",
@@ -585,12 +600,16 @@ __all__ = [
     "unsafe_split",
     "unsafe_split_with_sizes",
     "unsqueeze",
+    "unsqueeze_copy",
     "vander",
     "var",
     "var_mean",
     "vdot",
     "view_as_complex",
+    "view_as_complex_copy",
     "view_as_real",
+    "view_as_real_copy",
+    "view_copy",
     "vsplit",
     "vstack",
     "where",
@@ -731,6 +750,9 @@ def adjoint(input: Operand) -> Value:
 def affine_grid_generator(theta: Operand, size: Sequence[builtins.int], align_corners: builtins.bool) -> Value:
     """Return `affine_grid`."""
 
+def alias_copy(input: Tensor, *, out: Any = None) -> Value:
+    """Return a copy of a tensor."""
+
 def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return True if all elements are true, of all elements or along dimensions."""
 
@@ -845,6 +867,16 @@ def as_strided_(
     self: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
 ) -> Tensor:
     """`as_strided`, in place."""
+
+def as_strided_copy(
+    input: Tensor,
+    size: Sequence[builtins.int],
+    stride: Sequence[builtins.int],
+    storage_offset: builtins.int | None = None,
+    *,
+    out: Any = None,
+) -> Value:
+    """Return a copy of `as_strided`."""
 
 def as_strided_scatter(
     input: Operand,
@@ -1293,6 +1325,11 @@ def diagflat(input: Operand, offset: builtins.int = 0) -> Value:
 def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Value:
     """Return a view of a diagonal of two dimensions, as the last dimension."""
 
+def diagonal_copy(
+    input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1, *, out: Any = None
+) -> Value:
+    """Return a copy of `diagonal`."""
+
 def diagonal_scatter(
     input: Operand, src: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1
 ) -> Value:
@@ -1454,6 +1491,9 @@ def exp2_(input: Operand) -> Value:
 
 def exp_(input: Operand) -> Value:
     """`exp`, in place."""
+
+def expand_copy(input: Tensor, size: Sequence[builtins.int], *, implicit: builtins.bool = False, out: Any = None) -> Value:
+    """Return a copy of `expand`; ``implicit`` has no effect."""
 
 def expm1(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the exponential minus 1, accurate near 0, of each element."""
@@ -2220,6 +2260,9 @@ def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, 
 def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: builtins.int) -> Value:
     """Return a view of ``length`` slices along a dimension."""
 
+def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Any = None) -> Value:
+    """Return a copy of `narrow`."""
+
 def native_batch_norm(
     input: Operand,
     weight: Operand | None,
@@ -2374,6 +2417,9 @@ def pdist(input: Operand, p: builtins.float = 2) -> Value:
 
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
+
+def permute_copy(input: Tensor, dims: Sequence[builtins.int], *, out: Any = None) -> Value:
+    """Return a copy of `permute`."""
 
 def pinverse(input: Operand, rcond: builtins.float = 1e-15) -> Value:
     """Return the pseudoinverses of matrices; the older form of `linalg.pinv`."""
@@ -2710,6 +2756,9 @@ def seed() -> builtins.int:
 def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a view of one slice along a dimension."""
 
+def select_copy(input: Tensor, dim: builtins.int, index: builtins.int, *, out: Any = None) -> Value:
+    """Return a copy of `select`."""
+
 def select_scatter(input: Operand, src: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a copy with ``src`` at one position along a dimension."""
 
@@ -2768,6 +2817,17 @@ def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
 def sinh_(input: Operand) -> Value:
     """`sinh`, in place."""
 
+def slice_copy(
+    input: Tensor,
+    dim: builtins.int = 0,
+    start: builtins.int | None = None,
+    end: builtins.int | None = None,
+    step: builtins.int = 1,
+    *,
+    out: Any = None,
+) -> Value:
+    """Return a copy of the positions from ``start`` to ``end`` along a dimension."""
+
 def slice_scatter(
     input: Operand,
     src: Operand,
@@ -2800,8 +2860,16 @@ def sort(
 def split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces along a dimension: of one size (the last may be smaller), or of these sizes."""
 
+def split_copy(input: Tensor, split_size: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return copies of the pieces of `split`."""
+
 def split_with_sizes(input: Operand, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces of these sizes along a dimension."""
+
+def split_with_sizes_copy(
+    input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0
+) -> builtins.tuple[Any, ...]:
+    """Return copies of the pieces of `split_with_sizes`."""
 
 def sqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the square root of each element."""
@@ -2817,6 +2885,9 @@ def square_(input: Operand) -> Value:
 
 def squeeze(input: Operand, dim: builtins.int | Sequence[builtins.int] | None = None) -> Value:
     """Return a view without dimensions of size 1."""
+
+def squeeze_copy(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *, out: Any = None) -> Value:
+    """Return a copy of `squeeze`."""
 
 def stack(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
     """Return tensors joined along a new dimension."""
@@ -2892,6 +2963,9 @@ def symeig(*args: Any, **kwargs: Any) -> Any:
 def t(input: Operand) -> Value:
     """Return the transpose of a matrix (vectors and numbers are unchanged)."""
 
+def t_copy(input: Tensor, *, out: Any = None) -> Value:
+    """Return a copy of `t`."""
+
 def take(input: Operand, index: Operand, *, out: Any = None) -> Value:
     """Return elements by their index in the flattened tensor."""
 
@@ -2952,6 +3026,9 @@ def trace(input: Operand) -> Value:
 
 def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
+
+def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Any = None) -> Value:
+    """Return a copy of `transpose`."""
 
 def trapezoid(y: Operand, x: Any = None, *, dx: Any = None, dim: builtins.int = -1) -> Value:
     """Return the integral of samples along a dimension, by the trapezoidal rule."""
@@ -3026,8 +3103,14 @@ def trunc_(input: Operand) -> Value:
 def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of all positions along a dimension."""
 
+def unbind_copy(input: Tensor, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return copies of the positions of `unbind`."""
+
 def unflatten(input: Operand, dim: builtins.int, sizes: Sequence[builtins.int]) -> Value:
     """Return a view with a dimension split into several."""
+
+def unfold_copy(input: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int, *, out: Any = None) -> Value:
+    """Return a copy of `unfold`."""
 
 def unique(
     input: Operand,
@@ -3061,6 +3144,9 @@ def unsafe_split_with_sizes(tensor: Operand, split_size: Any, dim: builtins.int 
 def unsqueeze(input: Operand, dim: builtins.int) -> Value:
     """Return a view with one more dimension, of size 1."""
 
+def unsqueeze_copy(input: Tensor, dim: builtins.int, *, out: Any = None) -> Value:
+    """Return a copy of `unsqueeze`."""
+
 def vander(x: Operand, N: builtins.int | None = None, increasing: builtins.bool = False) -> Value:
     """Return the powers of the elements of a vector as columns, in descending order by default."""
 
@@ -3090,8 +3176,19 @@ def vdot(input: Operand, other: Operand, *, out: Any = None) -> Value:
 def view_as_complex(input: Tensor) -> Value:
     """Return a view as complex numbers, whose real and imaginary parts are in the last axis."""
 
+def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Value:
+    """Return a copy of `view_as_complex`."""
+
 def view_as_real(input: Tensor) -> Value:
     """Return a view of complex numbers with a last axis of their real and imaginary parts."""
+
+def view_as_real_copy(input: Tensor, *, out: Any = None) -> Value:
+    """Return a copy of `view_as_real`."""
+
+def view_copy(
+    input: Tensor, size: Sequence[builtins.int] | Dtype | None = None, *, dtype: Dtype | None = None, out: Any = None
+) -> Value:
+    """Return a copy in another shape, or of the memory as another dtype."""
 
 def vsplit(input: Operand, indices_or_sections: Any) -> builtins.tuple[Any, ...]:
     """Return pieces of the tensor along dimension 0, as views."""
@@ -4437,6 +4534,9 @@ class Methods:
 
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """Return a view of ``length`` slices along a dimension."""
+
+    def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
+        """Return a copy of `narrow`."""
 
     def ndimension(self) -> builtins.int:
         """Return the number of dimensions."""

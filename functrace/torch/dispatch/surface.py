@@ -55,6 +55,7 @@ from functrace.torch.functions import (
     shuffling,
     special,
     statistics,
+    view_copies,
 )
 from functrace.torch.functions import elementwise as functions
 from functrace.torch.random import factories as random_factories
@@ -71,6 +72,7 @@ TABLES = tuple(
         convolution, padding, pooling, resampling, shuffling, losses, activations, distances,
         margins, normalization, dropout, embedding, attention, recurrent, ctc, scattering, copying,
         special, arithmetic, linear_algebra, arranging, searching, fourier, putting, interchange,
+        view_copies,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

@@ -1,5 +1,6 @@
 # Written by `python -m tests.torch.stubs`: the names of `torch.nn`.
 
+from functrace.torch.nn import _reduction as _reduction
 from functrace.torch.nn import attention as attention
 from functrace.torch.nn import functional as functional
 from functrace.torch.nn import init as init
