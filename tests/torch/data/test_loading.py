@@ -191,6 +191,10 @@ def test_arguments_that_exclude_each_other() -> None:
     ):
         with pytest.raises(ValueError, match=match):
             DataLoader(TEN, **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="should be a valid context object or a string"):
+        DataLoader(TEN, num_workers=1, multiprocessing_context=object())
+    found = DataLoader(TEN, num_workers=1, multiprocessing_context="spawn").multiprocessing_context
+    assert found.get_start_method() == "spawn"
     with pytest.raises(ValueError, match="expected unspecified shuffle"):
         DataLoader(Stream(3), shuffle=True)
     with pytest.raises(ValueError, match="batch_size attribute should not be set"):
@@ -218,6 +222,15 @@ def test_streams_end_and_warn_of_wrong_lengths() -> None:
     assert len(loader) == 2
     with pytest.warns(UserWarning, match="was reported to be 2.*but 3 samples"):
         assert len(list(loader)) == 3
+    with pytest.warns(UserWarning, match="have been fetched. For multiprocessing data-loading"):
+        assert len(list(DataLoader(Wrong(5), batch_size=2, num_workers=1))) == 3
+
+
+def test_seeds_of_numpy_are_pytorchs() -> None:  # recorded from torch 2.13.0
+    from functrace.torch.utils.data._utils.worker import _generate_state
+
+    expected = [2884386318, 1088094898, 3523808998, 3860348662]
+    assert _generate_state(13434589827475259383, 4) == expected
 
 
 def test_a_stream_is_shared_out_by_worker_info() -> None:

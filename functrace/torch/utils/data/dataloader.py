@@ -12,6 +12,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar, final
 
 from functrace.torch._utils import ExceptionWrapper
@@ -41,6 +42,12 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 """Attributes that cannot be set later."""
+_REPLICAS = (
+    "For multiprocessing data-loading, this could be caused by not properly configuring the "
+    "IterableDataset replica at each worker. Please see "
+    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+)
+"""Part of the warning of a stream that is longer than its length, if it has workers."""
 
 
 @final
@@ -171,7 +178,7 @@ class DataLoader(Generic[T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """The start method of processes; it has no effect."""
+        """The context of processes; it has no effect."""
         return self.__dict__["_context"]
 
     @multiprocessing_context.setter
@@ -189,6 +196,12 @@ class DataLoader(Generic[T_co]):
                         "multiprocessing_context option should specify a valid start method in "
                         f"{known!r}, but got multiprocessing_context={context!r}"
                     )
+                context = multiprocessing.get_context(context)
+            if not isinstance(context, BaseContext):
+                raise TypeError(
+                    "multiprocessing_context option should be a valid context object or a string "
+                    f"specifying the start method, but got multiprocessing_context={context}"
+                )
         self.__dict__["_context"] = context
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -319,10 +332,11 @@ class _LoaderIterator:
         if loader._is_stream and expected is not None:
             most = len(loader)
             if self._given > most:
-                warn(
+                message = (
                     f"Length of IterableDataset {loader.dataset} was reported to be {most}(when "
                     f"accessing len(dataloader)), but {self._given} samples have been fetched. "
                 )
+                warn(message + _REPLICAS if loader.num_workers else message)
         return batch
 
     def _next(self) -> Any:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from functrace.torch._utils import ExceptionWrapper
 from functrace.torch.random.engine import Engine
 from functrace.torch.random.generator import GENERATOR
@@ -59,6 +61,17 @@ _LOCAL = _Local()
 def get_worker_info() -> WorkerInfo | None:
     """Return the identity of the worker in which this is called; None outside of workers."""
     return _LOCAL.info
+
+
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Return four numbers of 32 bits that seed ``np.random`` in a worker: NumPy's hash of both.
+
+    Args:
+        base_seed: seed of the loader.
+        worker_id: number of the worker.
+    """
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(entropy).generate_state(4).tolist()
 
 
 @final
