@@ -233,6 +233,10 @@ class _InstanceNorm(_NormBase):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
+    def _get_no_batch_dim(self) -> int:
+        """Return the number of axes of an input that is one example."""
+        return self._dims[0]
+
     def _update_state(
         self, state_dict: Any, prefix: str, version: int | None, rest: tuple[Any, ...]
     ) -> None:

@@ -17,6 +17,7 @@ def run(torch, log):
     lazy(torch, log)
     conversions(torch, log)
     attributes(torch, log)
+    channels(torch, log)
     replicas(torch, log)
     spectral(torch, log)
 
@@ -218,6 +219,23 @@ def conversions(torch, log):
     log.error("copy", lambda: m.to("cpu", torch.float32, False, True))
     log.error("integers", lambda: m.to(torch.int64))
     log.error("device", lambda: m.to("foo"))
+    cpu, parse = torch.device("cpu"), torch._C._nn._parse_to
+    whole, half = torch.tensor(3), torch.tensor(3.0).half()
+    for args, kwargs in (
+        ((cpu, True), {}), ((torch.long,), {}), ((None, True), {}), ((cpu, torch.long, True), {}), (([],), {}),
+        (({},), {"non_blocking": True}), ((whole,), {"non_blocking": True}), ((cpu, whole), {"non_blocking": True}),
+        ((cpu,), {"dtype": torch.half, "non_blocking": True}), ((half, True), {}), ((half,), {"dtype": torch.half}),
+        ((torch.half, True), {}), ((), {"other": half}), ((), {}), ((None,), {}), ((None, None), {}),
+        (("cpu",), {"device": cpu}), ((float,), {}), ((int, True), {}), ((bool,), {}), ((complex,), {}), ((True,), {}),
+        ((), {"tensor": half}), (("cpu", float), {}), ((), {"dtype": int}),
+        ((cpu, torch.half, True, False), {}), ((cpu,), {"copy": False}), ((torch.half, True, False, 1), {}), ((1.5,), {}),
+        ((cpu,), {"unknown": 1}), ((torch.half,), {"memory_format": torch.channels_last}), ((cpu, torch.half, 1), {}),
+        ((), {"device": "cpu"}), ((0,), {}), (("cpu:0",), {}), ((torch.half,), {"device": cpu}),
+    ):  # fmt: skip
+        try:
+            log(str(parse(*args, **kwargs)))
+        except Exception as error:
+            log(str(args), str(kwargs), type(error).__name__, str(error)[:50].split(" - got")[0])
     conv = torch.nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last)
     log(conv.weight.stride(), conv.bias.stride())
     conv = torch.nn.Conv2d(2, 3, 3).to(torch.float64, memory_format=torch.channels_last)
@@ -299,6 +317,18 @@ def attributes(torch, log):
     log(type(m.like).__name__)
 
 
+def channels(torch, log):
+    log("channels")
+    for n, kind in enumerate(
+        (torch.nn.InstanceNorm1d, torch.nn.InstanceNorm2d, torch.nn.InstanceNorm3d)
+    ):
+        for affine in (False, True):
+            m = kind(4, affine=affine)
+            log(m._get_no_batch_dim() - n)
+            for shape in ([2, *[2] * (n + 1)], [3, 2, *[2] * (n + 1)]):
+                log.error(str(shape), lambda m=m, shape=shape: m(torch.ones(shape)).shape)
+
+
 def replicas(torch, log):
     log("replicas")
     nn = torch.nn
@@ -327,12 +357,15 @@ def spectral(torch, log):
     for dtype in (torch.float32, torch.complex64):
         m = torch.nn.Linear(2, 2, dtype=dtype)
         with torch.no_grad():
-            x = torch.diagonal(m.weight).clone()
+            x = torch.tensor([2.0, 1.0]).to(dtype) * (1 if dtype is torch.float32 else 1 + 1j)
             m.weight = torch.nn.Parameter(torch.diag(x))
         torch.nn.utils.parametrizations.spectral_norm(m)
         u = m.parametrizations.weight[0]._u
         version = u._version
-        log(torch.allclose(m.weight, torch.diag(x / x.abs().max()), atol=1e-4), m.parametrizations.weight[0]._u is u)
+        log(
+            torch.allclose(m.weight, torch.diag(x / x.abs().max()), atol=1e-4),
+            m.parametrizations.weight[0]._u is u,
+        )
         log(u._version > version)
     norm = torch.nn.utils.spectral_norm
     m = norm(torch.nn.Linear(3, 2))
