@@ -109,7 +109,7 @@ def functional_call(
             module, *leaves, tie_weights=tie_weights, strict=strict
         )
         return _on_arrays(run, (state, given, dict(kwargs or {})))
-    with _replaced(module, state, tie_weights=tie_weights, strict=strict):
+    with replacing(module, state, tie_weights=tie_weights, strict=strict):
         return module(*given, **(kwargs or {}))
 
 
@@ -136,18 +136,18 @@ def _together(dicts: State | Sequence[State]) -> State:
 
 
 @contextmanager
-def _replaced(module: Module, state: State, *, tie_weights: bool, strict: bool) -> Generator[None]:
+def replacing(module: Module, state: State, *, tie_weights: bool, strict: bool) -> Generator[None]:
     """Replace a module's tensors; on exit, restore them, and put the tensors that the module has
     set into the dict.
     """
-    untied = _untied(module, state) if tie_weights else state
+    given = untied(module, state) if tie_weights else state
     if strict:
         names = {name for name, _ in _named(module)}
-        unexpected, missing = sorted(untied.keys() - names), sorted(names - untied.keys())
+        unexpected, missing = sorted(given.keys() - names), sorted(names - given.keys())
         if unexpected or missing:
             raise RuntimeError(errors.state_names(_called(module), unexpected, missing))
     members = _Members(module)
-    before = members.swapped(untied)
+    before = members.swapped(given)
     try:
         yield
     finally:
@@ -164,7 +164,7 @@ def _called(module: object) -> str:
     return type(module).__name__
 
 
-def _untied(module: Module, state: State) -> State:
+def untied(module: Module, state: State) -> State:
     """Return tensors by name, with all names of those that the module has under several.
 
     Raises:

@@ -7,7 +7,15 @@ from functrace.lazy import lazy_attributes
 from functrace.torch.utils import _python_dispatch as _python_dispatch
 from functrace.torch.utils import hooks
 
-LAZY = ("_pytree", "backend_registration", "checkpoint", "data", "model_zoo", "tensorboard")
+LAZY = (
+    "_pytree",
+    "backend_registration",
+    "checkpoint",
+    "data",
+    "model_zoo",
+    "module_tracker",
+    "tensorboard",
+)
 """Submodules that are imported on first access."""
 MODULES = {**dict.fromkeys(LAZY, ""), "swap_tensors": "functrace.torch.utils.swapping"}
 """Modules of the names that are imported on first access."""
