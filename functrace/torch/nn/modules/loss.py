@@ -575,6 +575,14 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         label_smoothing: float = 0.0,
         options: None = None,
     ) -> None:
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(
+                f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(
+                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
+            )
         super().__init__(weight, reduction=reduction)
         if options is not None:
             raise NotImplementedError("LinearCrossEntropyLoss: pass options=None")
@@ -592,14 +600,6 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             raise RuntimeError(
                 "expected equal input and linear_weight last dimensions (in_features), got "
                 f"{input.size(-1)} and {wanted}, respectively"
-            )
-        if self.weight is not None and tuple(self.weight.shape) != (self.num_classes,):
-            raise RuntimeError(
-                f"expected weight shape to be {(self.num_classes,)}, got {tuple(self.weight.shape)}"
-            )
-        if not 0 <= self.label_smoothing <= 1:
-            raise RuntimeError(
-                f"expected label_smoothing to be in range [0, 1], got {self.label_smoothing}"
             )
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

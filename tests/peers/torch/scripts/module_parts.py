@@ -130,6 +130,15 @@ def reductions(torch, log):
                 found.legacy_get_enum(*given, emit_warning=False),
             )
 
+    loss = torch.nn.LinearCrossEntropyLoss
+    for settings in (
+        {"weight": torch.ones(2)},
+        {"label_smoothing": 1.5},
+        {"label_smoothing": -1},
+        {"reduction": "x"},
+    ):
+        log.error(str(list(settings)), lambda settings=settings: repr(loss(3, 4, **settings)))
+
 
 def packed(torch, log):
     log("packed")
