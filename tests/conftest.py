@@ -46,8 +46,8 @@ EXAMPLES = {"quick": 3, "not full": 10, "(full or draws) and not release": 25}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--native``: ``jit`` without a backend compiles to machine code."""
-    parser.addoption("--native", action="store_true", help="jit compiles to machine code")
+    """Add ``--native``: programs are compiled to machine code."""
+    parser.addoption("--native", action="store_true", help="compile programs to machine code")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,10 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ["FUNCTRACE_CACHE"] = ""
     if config.getoption("native"):
-        from functrace.api.staging import jitted
-
-        named = jitted.backend_named
-        jitted.backend_named = lambda name: named("native" if name is None else name)
+        compile_everything()
     settings.register_profile(
         "functrace",
         derandomize=True,
@@ -73,6 +70,17 @@ def pytest_configure(config: pytest.Config) -> None:
         ],
     )
     settings.load_profile("functrace")
+
+
+def compile_everything() -> None:
+    """Compile every ``jit`` without a backend, and every un-jitted transform before its first run."""
+    from functrace.api.staging import background, jitted
+    from functrace.executor import config, runner
+
+    named = jitted.backend_named
+    jitted.backend_named = lambda name: named("native" if name is None else name)
+    config.NATIVE[0], runner.OFTEN = True, 1
+    background.COMPILER.submit = lambda job: job()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

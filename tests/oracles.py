@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import functrace as ft
+from functrace.executor.config import NATIVE
 from functrace.tree import leaves
 
 Function = Callable[..., Any]
@@ -44,7 +45,11 @@ def is_inexact(x: Any) -> bool:
 def assert_same(
     found: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0.0, what: str = ""
 ) -> None:
-    """Assert equal dtype, shape and values (NaN equals NaN); exact by default."""
+    """Assert equal dtype, shape and values (NaN equals NaN); exact by default, with machine code up
+    to rounding.
+    """
+    if NATIVE[0]:
+        rtol, atol = max(rtol, precision(expected)), max(atol, precision(expected))
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.dtype == expected.dtype, f"{what}: dtype {found.dtype}, expected {expected.dtype}"
     assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"

@@ -344,23 +344,23 @@ def test_a_complete_docstring_passes() -> None:
     [
         ("Add numbers.", "What adds numbers.", "first line"),
         ("Add numbers.", "Whether numbers add up.", "first line"),
-        ("        x: the first number.\n", "", "Args: nothing about x"),
-        ("        *args: the others.\n", "", "Args: nothing about args"),
+        ("    x: the first number.\n", "", "Args: nothing about x"),
+        ("    *args: the others.\n", "", "Args: nothing about args"),
         ("*args: the others.", "*args, y: the others.", "Args: y is no parameter"),
         ("the first number.", "as for `grad`.", "Args: refers"),
         ("their sum.", "see `grad`.", "Returns: refers"),
-        ("    Returns:\n        their sum.\n", "", "Returns: is missing"),
+        ("Returns:\n    their sum.\n", "", "Returns: is missing"),
         ("ShapeError: never.", "NoError: never.", "Raises: NoError is no error class"),
-        ("        >>> 1 + 1\n        2\n", "        1 + 1\n", "Example: is missing"),
+        ("    >>> 1 + 1\n    2", "    1 + 1", "Example: is missing"),
     ],
 )
 def test_an_incomplete_docstring_fails(before: str, after: str, kind: str) -> None:
     def changed(x: float, *args: float) -> float:
         return x
 
-    assert complete.__doc__ is not None
-    assert before in complete.__doc__
-    changed.__doc__ = complete.__doc__.replace(before, after)
+    text = inspect.getdoc(complete)
+    assert text is not None and before in text
+    changed.__doc__ = text.replace(before, after)
     found = violations(changed)
     assert [v for v in found if v.startswith(kind)], found
 

@@ -26,8 +26,8 @@ class Config:
         block: elements of a block (65,536 by default); arrays of at least four blocks are tiled.
         keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only;
             False by default).
-        native: True to let ``jit`` compile programs on small arrays to machine code once they run
-            often (``backend="auto"``; False by default).
+        native: True to compile programs on small arrays to machine code once they run often, those
+            of ``jit`` (``backend="auto"``) and of un-jitted transforms (False by default).
 
     Returns:
         a context manager, which restores the settings at the end of the block.
@@ -90,16 +90,17 @@ class Config:
 
     @property
     def native(self) -> bool:
-        """True if ``jit`` compiles programs on small arrays to machine code once they run often.
+        """True if programs on small arrays are compiled to machine code once they run often.
 
-        Functions that are jitted from then on use it, unless they name another ``backend``. It
-        needs the extra ``native`` (llvmlite).
+        Functions that are jitted from then on use it, unless they name another ``backend``, and so
+        do un-jitted transforms whose calls record the same operations. It needs the extra
+        ``native`` (llvmlite).
         """
-        return _NATIVE[0]
+        return NATIVE[0]
 
     @native.setter
     def native(self, is_used: bool) -> None:
-        _NATIVE[0] = _flag("native", is_used)
+        NATIVE[0] = _flag("native", is_used)
 
     @contextmanager
     def __call__(
@@ -144,7 +145,7 @@ class Config:
         return f"Config(threads={self.threads}, block={self.block})"
 
 
-_NATIVE = [False]
+NATIVE = [False]
 """True if ``jit`` compiles hot programs to machine code."""
 
 

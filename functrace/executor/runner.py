@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from functrace.executor import interpreter
+from functrace.executor.config import NATIVE
 from functrace.executor.inner_calls import CallableProgram, fresh
 from functrace.executor.interpreter import InstructionList, ListSink
 from functrace.executor.parallel.operations import spread_operations
@@ -69,7 +70,8 @@ class Tier(NamedTuple):
     """Execution tier of a cached program.
 
     Args:
-        name: ``"instructions"`` for an instruction list, ``"source"`` for compiled code.
+        name: ``"instructions"`` for an instruction list, ``"source"`` for generated NumPy code,
+            ``"machine code"``.
         operations: number of operations that it runs.
 
     Example:
@@ -129,6 +131,7 @@ class Runner:
 
     __slots__ = (
         "_backend",
+        "_calls",
         "_compiled",
         "_flat",
         "_folded",
@@ -136,6 +139,7 @@ class Runner:
         "_inner",
         "_listed",
         "_make",
+        "_native",
         "_program",
     )
 
@@ -157,6 +161,8 @@ class Runner:
         self._heavy: bool | None = None if listed is None else False
         self._inner: CallableProgram | None = None
         self._listed = listed
+        self._native: Callable[..., Sequence[Any] | None] | None = None
+        self._calls = 0
 
     @classmethod
     def of_gradient(cls, program: Program, active: Sequence[bool], with_value: bool) -> Runner:
@@ -185,6 +191,8 @@ class Runner:
     @property
     def tier(self) -> Tier:
         """Current tier of this program."""
+        if self._native is not None:
+            return Tier("machine code", len(self.flat.schedule))
         if self._compiled is not None:
             return Tier("source", len(self.flat.schedule))
         return Tier(
@@ -231,6 +239,14 @@ class Runner:
         for value in arguments:
             if isinstance(value, Tracer):
                 return self._recorded(arguments, lines)
+        if NATIVE[0]:
+            native = self._native
+            if native is None:
+                self._count_call()
+            else:
+                results = native(*arguments)
+                if results is not None:
+                    return results
         run, listed = self._compiled, self._listed
         if run is None:
             if listed is not None:  # only if compilation is not amortized
@@ -239,6 +255,16 @@ class Runner:
                 return self.interpret(arguments, lines)
             run = self.compile()
         return run_compiled(run, arguments, lines)
+
+    def _count_call(self) -> None:
+        """Have the program compiled to machine code after `OFTEN` calls."""
+        self._calls += 1
+        if self._calls == OFTEN:
+            for compile_hot in HOT:
+                compile_hot(lambda: self.flat, self._use_native)
+
+    def _use_native(self, run: Callable[..., Sequence[Any] | None]) -> None:
+        self._native = run
 
     def _recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
         """Run on traced values: record a call, or else all operations; returns fresh handles."""
@@ -334,6 +360,14 @@ def compile_at_once(
         return lambda *values: runner(values)
     return compile_flat(flat, backend, donated)
 
+
+OFTEN: Final = 32
+"""Calls after which a program is compiled to machine code, where that is on."""
+
+HOT: list[Callable[[Callable[[], Program], Callable[[Any], None]], None]] = []
+"""The function that compiles a hot program, given what makes it, and what takes its machine code;
+`functrace.api.staging.backends` sets it.
+"""
 
 MACHINE_CODE: Final = type(len)
 """Class of the functions that the native backend makes: builtin functions."""

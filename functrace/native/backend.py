@@ -30,12 +30,13 @@ class NativeBackend:
 
     Args:
         splits: False to raise `NoNativeForm` for a program of which a part has no native form.
+        falls_back: False to return None where NumPy's form has to run: the caller runs it.
     """
 
     policy = Policy()
 
-    def __init__(self, splits: bool = True) -> None:
-        self.splits = splits
+    def __init__(self, splits: bool = True, falls_back: bool = True) -> None:
+        self.splits, self.falls_back = splits, falls_back
 
     def compile(self, plan: Plan) -> Compiled:
         """Compile a plan."""
@@ -68,7 +69,8 @@ class NativeBackend:
         count += sum(x.size for x in function.buffers if x.role == "constant") // ELEMENTS
         if count > MOST_STATEMENTS:
             raise NoNativeForm(f"code as long as {count:,} statements")
-        return NativeFunction(function, lambda: _by_numpy(program)).call
+        make = (lambda: _by_numpy(program)) if self.falls_back else None
+        return NativeFunction(function, make).call
 
     def in_segments(self, program: Program) -> Compiled:
         """Compile a program of which a part has a native form."""
@@ -89,3 +91,5 @@ NATIVE = NativeBackend()
 """The native backend."""
 WHOLE = NativeBackend(splits=False)
 """The native backend for programs that it compiles as a whole."""
+WITHOUT_FALLBACK = NativeBackend(splits=False, falls_back=False)
+"""Likewise; its functions return None where NumPy's form has to run."""

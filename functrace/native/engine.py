@@ -490,14 +490,15 @@ class NativeFunction:
 
     Args:
         function: the program in loop IR.
-        plain: makes NumPy's form of the program, when it is first needed.
+        plain: makes NumPy's form of the program, when it is first needed; None to return None in its
+            place.
 
     Attributes:
         call: the function that Python calls.
         fallbacks: how many calls ran NumPy's form.
     """
 
-    def __init__(self, function: Function, plain: Callable[[], Compiled]) -> None:
+    def __init__(self, function: Function, plain: Callable[[], Compiled] | None) -> None:
         self._function = function
         self._make_plain = plain
         self._plain: Compiled | None = None
@@ -517,7 +518,7 @@ class NativeFunction:
         self._gemm = (ctypes.c_void_p * 2)(routine_address("dgemm"), routine_address("sgemm"))
         self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
         if layout() is None:
-            self.call: Compiled = self._fallback
+            self.call: Any = self._fallback
         else:
             self._method = _Method(b"native", entry, _FASTCALL, None)
             make = ctypes.pythonapi.PyCFunction_NewEx
@@ -531,7 +532,7 @@ class NativeFunction:
 
         owner = weakref.ref(self)
 
-        def fallback(*arguments: object) -> tuple[Any, ...]:
+        def fallback(*arguments: object) -> tuple[Any, ...] | None:
             native = owner()
             assert native is not None  # the builtin holds it
             return native._fallback(*arguments)
@@ -539,19 +540,21 @@ class NativeFunction:
         self._kept = fallback
         return fallback
 
-    def plain(self) -> Compiled:
-        """Return NumPy's form."""
+    def _run_plain(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Run NumPy's form, if there is one."""
+        if self._make_plain is None:
+            return None
         if self._plain is None:
             self._plain = self._make_plain()
-        return self._plain
+        return tuple(run_compiled(self._plain, arguments))
 
-    def _fallback(self, *arguments: object) -> tuple[Any, ...]:
+    def _fallback(self, *arguments: object) -> tuple[Any, ...] | None:
         """Run with arguments that the entry does not take, or NumPy's form of the program."""
         if self._table[_DISABLED]:
-            return tuple(run_compiled(self.plain(), arguments))
+            return self._run_plain(arguments)
         given = self._arranged(arguments)
         if given is None:
-            return tuple(run_compiled(self.plain(), arguments))
+            return self._run_plain(arguments)
         if layout() is not None:
             if any(x is not y for x, y in zip(given, arguments, strict=True)):
                 return self.call(*given)
@@ -587,13 +590,13 @@ class NativeFunction:
         settings = np.geterr()
         return all(settings[name] == "ignore" for bit, name in _NAMES.items() if flags & bit)  # type: ignore[literal-required]
 
-    def _by_numpy(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    def _by_numpy(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
         """Run NumPy's form after machine code has failed; from now on at once, if that is often."""
         self.fallbacks += 1
         if self.fallbacks == PATIENCE:
             self._table[_DISABLED] = 1
             self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
-        return tuple(run_compiled(self.plain(), arguments))
+        return self._run_plain(arguments)
 
     def _arranged(self, arguments: Sequence[Any]) -> list[Any] | None:
         """Return the arguments as the entry takes them; ``None`` if they are other arrays than the
@@ -604,6 +607,8 @@ class NativeFunction:
         found: list[Any] = []
         for x, (buffer, shape) in zip(arguments, self._function.arguments, strict=True):
             dtype = np.dtype(buffer.dtype.char)
+            if (type(x) is float and dtype == np.float64) or (type(x) is int and dtype == np.int64):
+                x = dtype.type(x)
             if np.shape(x) != shape or getattr(x, "dtype", None) != dtype:
                 return None
             if not shape:

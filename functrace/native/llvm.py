@@ -56,6 +56,14 @@ def machine() -> Machine:
     )
 
 
+@functools.lru_cache(maxsize=1)
+def is_installed() -> bool:
+    """Return True if llvmlite is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("llvmlite") is not None
+
+
 def _target(level: int) -> Any:
     here = machine()
     triple = here.binding.Target.from_default_triple()

@@ -252,7 +252,8 @@ def test_an_unknown_backend_is_refused() -> None:
 
 
 def test_a_hot_program_is_compiled_in_the_background() -> None:
-    from functrace.api.staging.background import COMPILER, OFTEN
+    from functrace.api.staging.background import COMPILER
+    from functrace.executor.runner import OFTEN
 
     f = ft.jit(ft.grad(rosenbrock), backend="auto")
     x = np.linspace(0.0, 1.0, 6)
@@ -268,7 +269,8 @@ def test_a_hot_program_is_compiled_in_the_background() -> None:
 
 
 def test_a_program_without_native_form_stays_with_numpy() -> None:
-    from functrace.api.staging.background import COMPILER, OFTEN
+    from functrace.api.staging.background import COMPILER
+    from functrace.executor.runner import OFTEN
 
     f = ft.jit(lambda x: np.linalg.svd(x)[1], backend="auto")
     x = np.random.default_rng(0).normal(size=(9, 9))
@@ -279,7 +281,8 @@ def test_a_program_without_native_form_stays_with_numpy() -> None:
 
 
 def test_a_compilation_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from functrace.api.staging.background import COMPILER, OFTEN
+    from functrace.api.staging.background import COMPILER
+    from functrace.executor.runner import OFTEN
     from functrace.native import llvm, object_cache
 
     def broken(text: str) -> bytes:
@@ -303,7 +306,8 @@ def test_a_compilation_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_setting_makes_it_the_default() -> None:
-    from functrace.api.staging.background import COMPILER, OFTEN
+    from functrace.api.staging.background import COMPILER
+    from functrace.executor.runner import OFTEN
 
     with ft.config(native=True):
         f = ft.jit(lambda x: x * 5.0 + 1.0)
@@ -316,6 +320,109 @@ def test_the_setting_makes_it_the_default() -> None:
     np.testing.assert_array_equal(f(x), x * 5.0 + 1.0)
     with pytest.raises(ft.errors.ArgumentError, match="native"):
         ft.config.native = 1  # type: ignore[assignment]
+
+
+def _hot(f: Any, *args: Any) -> Any:
+    """Call an un-jitted function until its machine code is there; returns the last result."""
+    from functrace.api.staging.background import COMPILER
+    from functrace.executor.runner import OFTEN
+
+    for _ in range(OFTEN):
+        f(*args)
+    COMPILER.wait()
+    return f(*args)
+
+
+TRANSFORMS: dict[str, Any] = {
+    "grad": lambda f: ft.grad(f),
+    "value_and_grad": lambda f: ft.value_and_grad(f),
+    "jvp": lambda f: lambda x: ft.jvp(f, (x,), (np.cos(x),)),
+    "vjp": lambda f: lambda x: ft.vjp(f, x)[1](2.0),
+    "hessian": lambda f: ft.hessian(f),
+    "vmap of grad": lambda f: lambda x: ft.vmap(ft.grad(f))(np.stack([x, x + 1.0, -x])),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_hot_unjitted_transforms_run_as_machine_code(transform: str) -> None:
+    f = TRANSFORMS[transform](rosenbrock)
+    x = np.linspace(-1.0, 1.0, 6)
+    expected = f(x)
+    with ft.config(native=True):
+        found = _hot(f, x)
+        assert [r for r in _runners() if r._native is not None]
+        for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):
+            assert type(a) is type(b)
+            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
+            assert np.shape(a) == () or (a.flags.owndata and a.flags.writeable)
+        y = x[::-1].copy()  # other values, and of another layout
+        for a, b in zip(ft.tree.leaves(f(y)), ft.tree.leaves(f(x[::-1])), strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(ft.tree.leaves(f(x)), ft.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)  # NumPy's bits, when it is off again
+
+
+def _runners() -> list[Any]:
+    from functrace.executor.runner import Runner
+
+    gc.collect()
+    return [x for x in gc.get_objects() if type(x) is Runner]
+
+
+def test_values_and_branches_of_hot_unjitted_functions_may_change() -> None:
+    def f(x: Any, n: int, rate: float) -> Any:
+        for _ in range(n):
+            x = np.where(x > 0.5, x * rate, x + rate)
+        return np.sum(x) if float(rate) < 2.0 else np.prod(x)
+
+    x = np.array([0.25, 0.5, 1.0])
+    cases = [(3, 1.5), (3, 1.75), (2, 1.5), (3, 2.5)]
+    expected = [ft.grad(f)(x, *case) for case in cases]
+    with ft.config(native=True):
+        for _ in range(2):
+            for case, wanted in zip(cases, expected, strict=True):
+                np.testing.assert_allclose(_hot(ft.grad(f), x, *case), wanted, rtol=1e-13)
+
+
+def test_warnings_of_hot_unjitted_functions_name_the_line() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.log(x))
+
+    def g(x: Any) -> Any:
+        return np.sum(np.log(x))  # the same operations, on another line
+
+    x = np.array([1.0, 2.0])
+    with ft.config(native=True):
+        _hot(ft.grad(f), x)
+        for function in (f, g):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                np.testing.assert_array_equal(
+                    ft.grad(function)(np.array([0.0, 1.0])), [np.inf, 1.0]
+                )
+            first = function.__code__.co_firstlineno
+            assert {(w.filename, w.lineno) for w in found} == {(__file__, first + 1)}
+            with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+                ft.grad(function)(np.array([0.0, 1.0]))
+
+
+def test_hot_unjitted_functions_without_a_native_form() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.linalg.svd(x)[1])
+
+    x = np.random.default_rng(0).normal(size=(9, 9))
+    expected = ft.grad(f)(x)
+    with ft.config(native=True):
+        np.testing.assert_allclose(_hot(ft.grad(f), x), expected, rtol=1e-13, atol=1e-14)
+
+
+def test_hot_unjitted_functions_in_threads() -> None:
+    f, x = ft.value_and_grad(rosenbrock), np.linspace(0.0, 1.0, 7)
+    value, gradient = f(x)
+    with ft.config(native=True), ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: f(x), range(400)):
+            np.testing.assert_allclose(found[0], value, rtol=1e-13)
+            np.testing.assert_allclose(found[1], gradient, rtol=1e-13)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -5,13 +5,16 @@ Layer: 8.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from functrace.errors import ArgumentError
 from functrace.executor.config import CONFIG
+from functrace.executor.runner import HOT
 
 if TYPE_CHECKING:
     from functrace.executor.backend import Backend
+    from functrace.ir.program import Program
 
 BackendName: TypeAlias = Literal["numpy", "native", "auto"]
 """Name of a backend."""
@@ -19,6 +22,21 @@ BackendName: TypeAlias = Literal["numpy", "native", "auto"]
 
 AUTO: Final[Literal["auto"]] = "auto"
 """NumPy source first; machine code for programs that run often."""
+
+
+def compile_hot(program: Callable[[], Program], ready: Callable[[Any], None]) -> None:
+    """Compile the program of an un-jitted transform to machine code, in the background.
+
+    Args:
+        program: makes the program.
+        ready: called in another thread with the function of machine code.
+    """
+    from functrace.api.staging import background
+
+    background.compile_hot(program, ready)
+
+
+HOT.append(compile_hot)
 
 
 def backend_named(name: str | None) -> Backend | Literal["auto"] | None:

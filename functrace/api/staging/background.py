@@ -5,6 +5,9 @@ LLVM works without Python's lock. The finished function takes the place of NumPy
 so a call never waits. Programs whose operations are on large arrays stay with NumPy, which uses all
 cores for them, and so do programs of which a part has no native form.
 
+Un-jitted transforms are recorded at every call as ever; the machine code of an equal recording runs
+in the place of the instruction list (`compile_hot`).
+
 Layer: 8.
 """
 
@@ -15,22 +18,23 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
-from functrace.executor.runner import LARGE, compile_at_once, mean_work
+from functrace.executor.runner import LARGE, OFTEN, compile_at_once, mean_work
 from functrace.locks import after_fork, before_fork
+from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from functrace.executor.backend import Backend
     from functrace.ir.program import Program
     from functrace.passes import Pass
-
-OFTEN: Final = 32
-"""Calls after which a program is compiled."""
 
 LONGEST_WAIT: Final = 60.0
 """Seconds that a fork waits for compilations."""
 
 Compiled = Callable[..., Sequence[Any]]
+Native = Callable[..., Sequence[Any] | None]
+"""Machine code that returns None where NumPy's form has to run."""
 
 
 @final
@@ -106,21 +110,54 @@ def counted(
         return plain
     left = OFTEN
 
-    def compile_native() -> None:
-        from functrace.native.backend import WHOLE
-        from functrace.native.lowering import NoNativeForm
-
-        try:
-            run = compile_at_once(program, passes=passes, backend=WHOLE)
-        except NoNativeForm:
-            return
-        ready(run)
-
     def counting(*arguments: object) -> Sequence[Any]:
         nonlocal left
         left -= 1
         if left == 0:
-            COMPILER.submit(compile_native)
+            from functrace.native.backend import WHOLE
+
+            _submit(lambda: program, passes, WHOLE, ready)
         return plain(*arguments)
 
     return counting
+
+
+def compile_hot(program: Callable[[], Program], ready: Callable[[Native], None]) -> None:
+    """Compile the program of an un-jitted transform to machine code, in the background.
+
+    Nothing happens if llvmlite is not installed, or if the program has no native form or is on
+    large arrays.
+
+    Args:
+        program: makes the program.
+        ready: called in another thread with the function of machine code.
+    """
+    from functrace.native.backend import WITHOUT_FALLBACK
+    from functrace.native.llvm import is_installed
+
+    if is_installed():
+        _submit(program, (), WITHOUT_FALLBACK, ready)
+
+
+def _submit(
+    make: Callable[[], Program],
+    passes: Sequence[Pass],
+    backend: Backend,
+    ready: Callable[[Any], None],
+) -> None:
+    """Compile a program in the thread; nothing happens if it has no native form."""
+
+    def job() -> None:
+        from functrace.native.lowering import NoNativeForm
+
+        program = make()
+        has_traced = any(isinstance(x, Tracer) for x in program.constant_values.values())
+        if has_traced or mean_work(program) >= LARGE:
+            return
+        try:
+            run = compile_at_once(program, passes=passes, backend=backend)
+        except NoNativeForm:
+            return
+        ready(run)
+
+    COMPILER.submit(job)
