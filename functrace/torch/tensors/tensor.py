@@ -388,6 +388,11 @@ class Tensor(Methods):
         return self._counter[0]
 
     @property
+    def _cdata(self) -> int:
+        """Identity of the state, which another object has after `torch.utils.swap_tensors`."""
+        return id(self.__dict__)
+
+    @property
     def _base(self) -> Tensor | None:
         return None if self._view is None else self._view.base
 

@@ -26,8 +26,9 @@ def exchanged(torch, log):
     a.grad = torch.full((2,), 2.0)
     b.note = "of b"
     a.register_hook(lambda g: g * 10)
-    before = id(a), id(b)
+    before, states = (id(a), id(b)), (a._cdata, b._cdata)
     torch.utils.swap_tensors(a, b)
+    log((a._cdata, b._cdata) == states[::-1], a._cdata == a._cdata)
     log((id(a), id(b)) == before, state(a), a.note, hasattr(b, "note"), state(b))
     (b * 3).sum().backward()
     log(b.grad)
