@@ -157,6 +157,25 @@ def _smoothed(size: int, count: int, scale: float, corners: bool, kind: str) -> 
     return (rows, columns, weights / np.where(total == 0, 1, total)[rows])
 
 
+def _fixed_point(size: int, count: int, scale: float, corners: bool, kind: str) -> Matrix:
+    """Interpolation of uint8 images: weights are multiples of a power of two, as many bits as an
+    int16 of the largest one holds (at most 22).
+    """
+    name, smoothed = kind.split()[0], kind.endswith("smoothed")
+    if smoothed:
+        rows, columns, exact = _smoothed(size, count, scale, corners, name)
+    else:
+        rows, columns, exact = {"linear": _linear, "cubic": _cubic}[name](
+            size, count, scale, corners, True
+        )
+    assert exact is not None
+    largest, bits = float(exact.max()), 0
+    while bits < 22 and int(0.5 + largest * (2 << bits)) < 1 << 15:
+        bits += 1
+    scaled = exact * (1 << bits)
+    return (rows, columns, np.trunc(scaled + np.copysign(0.5, scaled)) / (1 << bits))
+
+
 def _joined(columns: Array, weights: Array) -> Matrix:
     """Return a matrix from the same number of entries in each row, of which some may coincide."""
     count, width = len(columns), columns.shape[1]
@@ -173,6 +192,7 @@ def _joined(columns: Array, weights: Array) -> Matrix:
 
 MATRICES: dict[str, Callable[..., Matrix]] = {
     "cubic": _cubic,
+    "fixed point": _fixed_point,
     "linear": _linear,
     "means": _means,
     "nearest": _nearest,

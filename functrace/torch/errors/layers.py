@@ -315,6 +315,33 @@ def bag_index(place: int, value: int, rows: int) -> str:
     return f"Index {place} of input takes value {value} which is not in the valid range [0, {rows})"
 
 
+def slow_bag_index(value: int) -> str:
+    """Return the message of embedding_bag's slow path for a position out of range."""
+    return f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {value}"
+
+
+def bag_dtypes(weight: str, factors: str) -> str:
+    """Return the message of embedding_bag for factors of another dtype than the matrix."""
+    return (
+        "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+        f"'per_sample_weights'; but type torch.{weight}Tensor does not equal "
+        f"torch.{factors}Tensor (while checking arguments for embedding_bag)"
+    )
+
+
+def bag_padding(padding: int, rows: int) -> str:
+    """Return the message of embedding_bag for a padding position out of range."""
+    return (
+        f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but "
+        f"got {padding}"
+    )
+
+
+def linear_scalars(input: int, weight: int) -> str:
+    """Return the message of linear for an operand without dimensions."""
+    return f"both arguments to linear need to be at least 1D, but they are {input}D and {weight}D"
+
+
 def bag_weights(given: Sequence[int], shape: Sequence[int]) -> str:
     """Return the message for factors of another shape than the positions."""
     return (

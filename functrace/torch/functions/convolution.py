@@ -24,7 +24,15 @@ from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import padding as pads
 from functrace.torch.functions import shaping
-from functrace.torch.functions.spatial import Sizes, each, integer, integers, spelled
+from functrace.torch.functions.spatial import (
+    Sizes,
+    each,
+    in_c_order,
+    integer,
+    integers,
+    keeping_channels_last,
+    spelled,
+)
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Value
 from functrace.tracing import bind
@@ -58,6 +66,19 @@ def _convolved(*given: Any) -> Any:
     if bias:
         y = _added(y, bias[0])
     return convert(y, dtype) if dtype == np.float16 else y
+
+
+_keeping_channels_last = keeping_channels_last(_convolved, operands=2)
+
+
+def _laid_out(*given: Any) -> Any:
+    """Return `_convolved` in PyTorch's memory layout: ``channels_last`` if images or filters are,
+    except that of double precision over three axes.
+    """
+    x = given[0]
+    if type(x) is np.ndarray and x.ndim == 5 and x.dtype in (np.float64, np.complex128):
+        return in_c_order(_convolved(*given))
+    return _keeping_channels_last(*given)
 
 
 def _cut_out(
@@ -106,12 +127,11 @@ _SAVES = ("input", 0), ("weight", 1)
 CONVOLUTION = {
     biased: Op(
         "ConvolutionBackward0",
-        _convolved,
+        _laid_out,
         _SAVES,
         edges=(0, 1, 2 if biased else None),
         keeps=("input", "weight"),
         details=_details,
-        in_rows=True,
     )
     for biased in (False, True)
 }

@@ -315,7 +315,9 @@ def _in_rows(array: Array, bags: Array, kept: Array, count: int) -> tuple[Array,
     return places, there
 
 
-@ROWS.function("function", name="embedding_bag", aliases="_embedding_bag")
+@ROWS.function(
+    "function", name="embedding_bag", aliases="_embedding_bag _embedding_bag_forward_only"
+)
 def plain_embedding_bag(
     weight: Operand,
     indices: Operand,
@@ -338,6 +340,12 @@ def plain_embedding_bag(
     _check_indices(indices, rows, "embedding_bag")
     if f.dtype_of(weight).kind not in "fV":
         raise RuntimeError(errors.weight_dtype(DTYPES[f.dtype_of(weight)].printed))
+    dtype = f.dtype_of(weight)
+    if per_sample_weights is not None and f.dtype_of(per_sample_weights) != dtype:
+        other = DTYPES[f.dtype_of(per_sample_weights)].printed
+        raise RuntimeError(errors.bag_dtypes(DTYPES[dtype].printed, other))
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(errors.bag_padding(padding_idx, rows))
     _refuse_sparse("embedding_bag", weight, sparse)
     array, begins = _concrete(indices), _concrete(offsets)
     if array is None or begins is None:
@@ -351,14 +359,17 @@ def plain_embedding_bag(
         raise RuntimeError(errors.last_offset(array.size, int(begins[-1])))
     bad = np.flatnonzero((array < 0) | (array >= rows))
     if bad.size:
-        raise RuntimeError(errors.bag_index(int(bad[0]), int(array[bad[0]]), rows))
+        slow = mode == 2 or dtype == np.float64 or padding_idx is not None
+        place, value = int(bad[0]), int(array[bad[0]])
+        raise RuntimeError(
+            errors.slow_bag_index(value) if slow else errors.bag_index(place, value, rows)
+        )
     padding = -1 if padding_idx is None else padding_idx % rows
     count = max(begins.size - 1, 0) if include_last_offset else begins.size
     bags = np.searchsorted(begins[:count], np.arange(array.size), side="right") - 1
     bags = bags.astype(np.int64)
     kept = array != padding
     sizes = np.bincount(bags[kept], minlength=count).astype(np.int64)
-    dtype = f.dtype_of(weight)
     params = mode, count, padding, bool(scale_grad_by_freq)
     if mode == 2:
         placed = _in_rows(array, bags, kept, count)

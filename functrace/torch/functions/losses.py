@@ -97,6 +97,8 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Valu
     """
     if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
         f.tensors_only("linear", input=input, weight=weight)
+    if not (f.shape_of(input) and f.shape_of(weight)):
+        raise RuntimeError(errors.linear_scalars(len(f.shape_of(input)), len(f.shape_of(weight))))
     if bias is None:
         return products.matmul(input, shaping.t(weight))
     shape = f.shape_of(input)

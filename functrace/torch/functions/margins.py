@@ -400,6 +400,8 @@ def plain_multilabel_margin_loss(input: Operand, target: Operand, reduction: int
     """Return the loss of several labels; see ``nn.functional.multilabel_margin_loss``."""
     f.tensors_only("multilabel_margin_loss", input=input, target=target)
     shape, wanted = f.shape_of(input), f.shape_of(target)
+    if len(shape) > 2 or 0 in shape[-1:]:
+        raise RuntimeError(errors.margin_input(shape))
     if shape != wanted:
         raise RuntimeError(
             f"inconsistent target size: {list(wanted)} for input of size: {list(shape)}"

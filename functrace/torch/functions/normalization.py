@@ -31,6 +31,7 @@ from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import in_place, picking, pooling, reductions, shaping
 from functrace.torch.functions.padding import pad
+from functrace.torch.functions.spatial import keeping_channels_last
 from functrace.torch.tensors.dtypes import DTYPES, is_half
 from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
@@ -598,11 +599,10 @@ def _group_op(given: tuple[bool, bool]) -> Op:
     saves = [(name, k) for k, name in enumerate(("input", *there)) if name != "bias"]
     return Op(
         "NativeGroupNormBackward0",
-        _groups,
+        keeping_channels_last(_groups),
         (*saves, ("result1", -2), ("result2", -3)),
         keeps=(*[name for name, _ in saves], "result1", "result2"),
         details=_group_details,
-        in_rows=True,
     )
 
 

@@ -17,7 +17,7 @@ from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
-from functrace.torch.functions.spatial import check_kinds, integer
+from functrace.torch.functions.spatial import check_kinds, integer, keeping_channels_last
 from functrace.torch.tensors.tensor import Operand, Value
 from functrace.tracing import bind
 from functrace.typing import Array
@@ -66,9 +66,8 @@ def _constant(x: Array, pad: tuple[int, ...], value: Any) -> Any:
 
 CONSTANT = Op(
     "ConstantPadNdBackward0",
-    _constant,
+    keeping_channels_last(_constant),
     details=lambda specs, params: {"pad": _unsigned(params[0])},
-    in_rows=True,
 )
 
 
@@ -116,11 +115,10 @@ def _mapped(x: Array, pad: tuple[int, ...], how: str) -> Any:
 def _op(node: str, how: str, axes: int) -> Op:
     return Op(
         f"{node}Pad{axes}DBackward0",
-        lambda x, pad: _mapped(x, pad, how),
+        keeping_channels_last(lambda x, pad: _mapped(x, pad, how)),
         (("self", 0),),
         keeps=("self",),
         details=lambda specs, params: {"padding": _unsigned(params[0])},
-        in_rows=True,
         called=f"{node.lower()}_pad{axes}d",
     )
 

@@ -27,9 +27,19 @@ from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.functions import elementwise as f
+from functrace.torch.functions import padding as padding_of
 from functrace.torch.functions import reductions, shaping
-from functrace.torch.functions.spatial import Sizes, check_kinds, each, integer, integers
+from functrace.torch.functions.spatial import (
+    Sizes,
+    channels_last,
+    check_kinds,
+    each,
+    integer,
+    integers,
+    keeping_channels_last,
+)
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
 
@@ -171,6 +181,18 @@ def _maxima(
 _POSITIONS = ("result1", -2), ("self", 0)
 
 
+_keeping_channels_last = keeping_channels_last(_maxima)
+
+
+def _maxima_of_volumes(x: Array, *rest: Any) -> Any:
+    """Return `_maxima`, in ``channels_last_3d`` if the input is, with or without a batch axis."""
+    if type(x) is not np.ndarray or x.ndim != 4:
+        return _keeping_channels_last(x, *rest)
+    step = max(n * size for n, size in zip(x.shape, x.strides, strict=True))
+    batch = np.lib.stride_tricks.as_strided(x, (1, *x.shape), (step, *x.strides))
+    return tuple([r[0] for r in _keeping_channels_last(batch, *rest)])
+
+
 def _max_op(node: str, called: str, function: Callable[..., Any], *fields: str) -> Op:
     return Op(
         f"{node}Backward0",
@@ -186,8 +208,13 @@ def _max_op(node: str, called: str, function: Callable[..., Any], *fields: str) 
 
 _WINDOW = "kernel_size", "stride", "padding", "dilation", "ceil_mode"
 MAX_POOL = {
-    axes: _max_op(f"MaxPool{axes}DWithIndices", f"max_pool{axes}d_with_indices", _maxima, *_WINDOW)
-    for axes in (2, 3)
+    axes: _max_op(
+        f"MaxPool{axes}DWithIndices",
+        f"max_pool{axes}d_with_indices",
+        function,
+        *_WINDOW,
+    )
+    for axes, function in ((2, _keeping_channels_last), (3, _maxima_of_volumes))
 }
 
 
@@ -252,6 +279,10 @@ def _max_pool_of_lines(
         if count < 1:
             raise RuntimeError(f"{name}() Invalid computed output size: {count}")
         check_kinds(input, "f", f"{name}_impl")
+        if d > 1 and p >= shape[-1]:  # some windows contain no element, and have the maximum -inf
+            input = padding_of.constant_pad_nd(input, (p, p), -math.inf)
+            filled = _max_pool_of_lines(input, k, s, 0, d, ceil_mode, False)
+            return shaping.narrow(filled[0], -1, 0, count), filled[1]
     plane = shaping.unsqueeze(input, -2)
     whole = ((1, k), (1, s), (0, p), (1, d), bool(ceil_mode))
     check_kinds(input, "iuf", "max_pool2d")
@@ -389,11 +420,11 @@ _AVERAGE = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
 AVG_POOL = {
     axes: Op(
         f"AvgPool{axes}DBackward0",
-        _in_single(_means),
+        keeping_channels_last(_in_single(_means)) if axes == 2 else _in_single(_means),
         (("self", 0),),
         keeps=("self",),
         details=_fields(*_AVERAGE),
-        in_rows=True,
+        in_rows=axes == 3,
         called=f"avg_pool{axes}d",
     )
     for axes in (2, 3)
@@ -508,7 +539,7 @@ def _check_adaptive(name: str, shape: tuple[int, ...], axes: int, counts: tuple[
         raise RuntimeError(
             f"{name}(): Expected {axes + 1}D or {axes + 2}D tensor, but got{colon} {list(shape)}"
         )
-    for k in range(len(shape) - axes, len(shape)):
+    for k in range(len(shape) - axes if name == "adaptive_avg_pool2d" else 1, len(shape)):
         if shape[k] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but "
@@ -519,6 +550,13 @@ def _check_adaptive(name: str, shape: tuple[int, ...], axes: int, counts: tuple[
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{given}}}"
+        )
+    if math.prod((*shape[:-axes], *counts)) >= 1 << 61:
+        found = [*shape[:-axes], *counts]
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={found}"
+            if "max" in name
+            else "numel: integer multiplication overflow"
         )
 
 
@@ -532,14 +570,26 @@ def _adapted(x: Array, counts: tuple[int, ...]) -> Any:
 ADAPTIVE_AVG = {
     axes: Op(
         f"AdaptiveAvgPool{axes}DBackward0",
-        _in_single(_adapted),
+        keeping_channels_last(_in_single(_adapted)) if axes == 2 else _in_single(_adapted),
         (("self", 0),),
         keeps=("self",),
-        in_rows=True,
+        in_rows=axes == 3,
         called=f"_adaptive_avg_pool{axes}d",
     )
     for axes in (2, 3)
 }
+
+
+def _in_format_of(input: Operand, made: Any) -> Value:
+    """Return one element per channel with the strides of ``channels_last`` if the input is."""
+    if (
+        isinstance(input, Tensor)
+        and isinstance(x := input._array, np.ndarray)
+        and isinstance(y := made._array, np.ndarray)
+        and channels_lie_last(x)
+    ):
+        made._array = channels_last(y)
+    return made
 
 
 def _adaptive_avg_pool(axes: int, input: Operand, output_size: object) -> Value:
@@ -550,7 +600,8 @@ def _adaptive_avg_pool(axes: int, input: Operand, output_size: object) -> Value:
     _check_adaptive(name, shape, axes, counts)
     check_kinds(input, "f", name if axes == 2 else f"{name}_cpu")
     if set(counts) == {1}:
-        return reductions.mean(input, tuple(range(-1, -axes - 1, -1)), keepdim=True)
+        made = reductions.mean(input, tuple(range(-1, -axes - 1, -1)), keepdim=True)
+        return _in_format_of(input, made)
     return apply(ADAPTIVE_AVG[axes], (input,), (counts,))
 
 
@@ -584,11 +635,16 @@ def _adaptive_avg_pools(axes: int) -> Callable[..., Any]:
 
 adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive_avg_pools(axes) for axes in (2, 3))
 
+
+def _adaptive_maxima(x: Array, counts: tuple[int, ...]) -> Any:
+    return max_windows(x, tuple([(n,) for n in counts]))
+
+
 ADAPTIVE_MAX = {
     axes: _max_op(
         f"AdaptiveMaxPool{axes}D",
         f"adaptive_max_pool{axes}d",
-        lambda x, counts: max_windows(x, tuple([(n,) for n in counts])),
+        keeping_channels_last(_adaptive_maxima) if axes == 2 else _adaptive_maxima,
     )
     for axes in (2, 3)
 }
@@ -770,14 +826,20 @@ def _fractional_pool(
     )
     for argument, numbers in (("kernel_size", kernel), ("output_size", counts)):
         if len(numbers) != axes:
-            words = _COUNTS[axes].replace(" ints", " elements")
+            words = "Ints" if axes == 2 else "three Ints"
             raise RuntimeError(
-                f"{name}: {argument} must either be a single int or tuple of {words}"
+                f"{name}: {argument} must either be a single Int or tuple of {words}"
             )
     if len(shape) not in (axes + 1, axes + 2):
         raise RuntimeError(
             f"{name}(): Expected {axes + 1}D or {axes + 2}D tensor, but got: {list(shape)}"
         )
+    for k in range(1, len(shape)):
+        if shape[k] == 0:
+            raise RuntimeError(
+                f"{name}{'_out' * (axes == 3)}(): Expected input to have non-zero size for "
+                f"non-batch dimensions, but got{list(shape)} with dimension {k} being empty."
+            )
     if f.dtype_of(samples) != f.dtype_of(input):
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     channels, batch = shape[-axes - 1], shape[0] if len(shape) == axes + 2 else 1
@@ -881,11 +943,11 @@ for _axes in (2, 3):
 MAX_UNPOOL = {
     axes: Op(
         f"MaxUnpool{axes}DBackward0",
-        put_flat,
+        keeping_channels_last(put_flat) if axes == 2 else put_flat,
         (("indices", 1),),
         edges=(0,),
         keeps=("indices",),
-        in_rows=True,
+        in_rows=axes == 3,
         called=f"max_unpool{axes}d",
     )
     for axes in (2, 3)
@@ -955,6 +1017,9 @@ def _unpooled_sizes(
     return sizes
 
 
+_SPELLED = {2: "two elements (height, width)", 3: "three elements (depth, height, width)"}
+
+
 def _unpools(axes: int) -> None:
     name = f"max_unpool{axes}d"
 
@@ -970,6 +1035,13 @@ def _unpools(axes: int) -> None:
         kernel = each(name, "kernel_size", kernel_size, axes)
         steps = kernel if stride is None else each(name, "stride", stride, axes)
         around = each(name, "padding", padding, axes)
+        if axes > 1 and len(kernel) < axes:
+            raise RuntimeError(
+                f"There should be exactly {_SPELLED[axes]} in output_size, but got {len(kernel)} "
+                "elements."
+            )
+        if min(len(kernel), len(steps), len(around)) < axes or len(kernel) > axes:
+            raise IndexError("tuple index out of range")
         sizes = _unpooled_sizes(f.shape_of(input), kernel, steps, around, output_size)
         if axes > 1:
             return _unpool(axes, input, indices, sizes)

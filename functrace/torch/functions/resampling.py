@@ -27,7 +27,14 @@ from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import pooling
-from functrace.torch.functions.spatial import Sizes, check_kinds, each, integer, integers
+from functrace.torch.functions.spatial import (
+    Sizes,
+    check_kinds,
+    each,
+    integer,
+    integers,
+    keeping_channels_last,
+)
 from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.typing import Array
@@ -70,6 +77,8 @@ def _nearest(exact: bool) -> Callable[..., Any]:
 def _smooth(kind: str) -> Callable[..., Any]:
     def function(x: Array, counts: tuple[int, ...], scales: Scales, corners: bool) -> Any:
         dtype = x.dtype
+        if dtype == np.uint8:
+            return _of_bytes(x, counts, scales, corners, kind)
         if dtype == np.float16:
             x = convert(x, np.float32)
         for k in range(len(counts) - 1, -1, -1):
@@ -85,6 +94,20 @@ def _smooth(kind: str) -> Callable[..., Any]:
     return function
 
 
+def _of_bytes(x: Array, counts: tuple[int, ...], scales: Scales, corners: bool, kind: str) -> Any:
+    """Interpolate uint8 images: weights are rounded, and so is the result of each axis."""
+    for k in range(len(counts) - 1, -1, -1):
+        axis = x.ndim - len(counts) + k
+        n, count = x.shape[axis], counts[k]
+        if n == count:
+            continue
+        how = ("fixed point", n, count, _ratio(n, count, scales[k]), corners, kind)
+        # float64 holds the sums without rounding
+        sums = map_axis(convert(x, np.float64), axis, how)
+        x = convert(ew.clip(ew.floor(ew.add(sums, 0.5)), 0.0, 255.0), np.uint8)
+    return x
+
+
 def _letters(axes: int) -> list[str]:
     return ["scales"] if axes == 1 else [f"scales_{c}" for c in "dhw"[-axes:]]
 
@@ -98,7 +121,8 @@ def _details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _op(node: str, function: Callable[..., Any], called: str) -> Op:
-    return Op(f"Upsample{node}Backward0", function, details=_details, in_rows=True, called=called)
+    laid = keeping_channels_last(function)
+    return Op(f"Upsample{node}Backward0", laid, details=_details, called=called)
 
 
 _EXACT = {False: "", True: "Exact"}
@@ -150,6 +174,9 @@ def _check_upsampled(shape: tuple[int, ...], counts: tuple[int, ...]) -> None:
             f"Input and output sizes should be greater than 0, but got input ({before})"
             f"{' and' * (axes == 1)} output ({after})"
         )
+    if math.prod((*shape[:2], *counts)) >= 1 << 61:
+        sizes = [*shape[:2], *counts]
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={sizes}")
     if shape[1] == 0:
         raise RuntimeError(
             f"Non-empty {axes + 2}D data tensor expected but got a tensor with sizes {list(shape)}"
@@ -171,12 +198,10 @@ def _resized(
         uint8 = np.dtype(np.uint8)
         check_kinds(input, "f", kernel or "compute_indices_weights_nearest", uint8)
         return apply(NEAREST[axes, mode == "nearest-exact"], (input,), (counts, scales))
-    if f.dtype_of(input) == np.uint8:
-        raise NotImplementedError(
-            f"interpolate(): mode={mode!r} of uint8 is not implemented by functrace.torch, as "
-            "PyTorch rounds its weights; convert with .float() first, and round the result"
-        )
-    check_kinds(input, "f", _KERNELS[mode])
+    if not (axes == 2 and f.dtype_of(input) == np.uint8):
+        check_kinds(input, "f", _KERNELS[mode])
+    if mode == "lanczos" and corners:
+        raise RuntimeError("Lanczos mode does not support align_corners=True")
     op = SMOOTH[f"{mode} aa" if antialias else mode]
     return apply(op, (input,), (counts, scales, bool(corners)))
 
@@ -222,7 +247,10 @@ def _sizes_of(
     if size is not None:
         sizes = _listed("size", size, shape)
         if isinstance(size, (tuple, list)) and not all(
-            isinstance(n, (int, np.integer, Tensor)) for n in sizes
+            f.dtype_of(n).kind in "iu"
+            if isinstance(n, Tensor)
+            else isinstance(n, (int, np.integer))
+            for n in sizes
         ):
             kinds = [type(n) for n in size]
             raise TypeError(
@@ -234,7 +262,10 @@ def _sizes_of(
         found = tuple([integer("interpolate", "size", n) for n in sizes])
         return found, (None,) * len(found)
     scales = [float(s) for s in _listed("scale_factor", scale_factor, shape)]
-    found = tuple([math.floor(float(n) * s) for n, s in zip(shape[2:], scales, strict=True)])
+    exact = [float(n) * s for n, s in zip(shape[2:], scales, strict=True)]
+    if not all(abs(n) < 1 << 63 for n in exact):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    found = tuple([math.floor(n) for n in exact])
     used = recompute or mode == "area"
     return found, (None,) * len(found) if used else tuple(scales)
 
@@ -843,7 +874,13 @@ def fold(
             f"but got input.size(1)={shape[first]} and kernel_size={kernel}."
         )
     counts = _windows_of(sizes, params)
-    if shape[-1] != math.prod(counts) or min(counts) < 1:
+    if shape[-1] == math.prod(counts) and min(counts) < 1:
+        raise RuntimeError(
+            f"Given output_size={tuple(sizes)}, kernel_size={kernel}, dilation={steps}, "
+            f"padding={around}, stride={stride_}, calculated shape of the array of sliding blocks "
+            f"as {tuple(counts)}, which is too small (non-positive)"
+        )
+    if shape[-1] != math.prod(counts):
         raise RuntimeError(
             f"Given output_size={tuple(sizes)}, kernel_size={kernel}, dilation={steps}, "
             f"padding={around}, stride={stride_}, expected size of input's dimension 2 to match "

@@ -13,7 +13,7 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
-from functrace.torch.functions.spatial import integer
+from functrace.torch.functions.spatial import integer, keeping_channels_last
 from functrace.torch.tensors.tensor import Operand, Value
 from functrace.typing import Array
 
@@ -44,21 +44,18 @@ def _channels_shuffled(x: Array, groups: int) -> Any:
 
 PIXEL_SHUFFLE = Op(
     "PixelShuffleBackward0",
-    _shuffled,
+    keeping_channels_last(_shuffled),
     details=lambda specs, params: {"upscale_factor": params[0]},
-    in_rows=True,
 )
 PIXEL_UNSHUFFLE = Op(
     "PixelUnshuffleBackward0",
-    _unshuffled,
+    keeping_channels_last(_unshuffled),
     details=lambda specs, params: {"downscale_factor": params[0]},
-    in_rows=True,
 )
 CHANNEL_SHUFFLE = Op(
     "ChannelShuffleBackward0",
-    _channels_shuffled,
+    keeping_channels_last(_channels_shuffled),
     details=lambda specs, params: {"groups": params[0]},
-    in_rows=True,
 )
 
 

@@ -1,4 +1,5 @@
-"""Arguments of functions of images: sizes along each axis, and refusals in PyTorch's words.
+"""Arguments of functions of images: sizes along each axis, and refusals in PyTorch's words; and the
+memory layout of their results.
 
 Layer: 9.
 """
@@ -6,7 +7,8 @@ Layer: 9.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,10 @@ import numpy as np
 from functrace.torch import errors
 from functrace.torch.functions.elementwise import dtype_of
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.orders import channels_lie_last
 from functrace.torch.tensors.tensor import Operand
 from functrace.torch.tensors.tensor import Tensor as _Tensor
+from functrace.typing import Array
 
 Sizes = int | Sequence[int]
 """One number for all axes, or one for each."""
@@ -83,3 +87,42 @@ def check_kinds(x: Operand, kinds: str, kernel: str, *others: np.dtype[Any]) -> 
     dtype = dtype_of(x)
     if dtype.kind not in (kinds + "V" if "f" in kinds else kinds) and dtype not in others:
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
+
+
+def keeping_channels_last(function: Callable[..., Any], operands: int = 1) -> Callable[..., Any]:
+    """Return a function whose results are ``channels_last`` if an operand is, otherwise in C order.
+
+    Args:
+        function: function of arrays and parameters; arrays of a transform have no memory layout.
+        operands: number of leading arguments whose layout counts.
+    """
+
+    @wraps(function)
+    def computed(*given: Any) -> Any:
+        made = function(*given)
+        arrays = [x for x in given[:operands] if type(x) is np.ndarray]
+        if not arrays:
+            return made
+        lay = channels_last if any(channels_lie_last(x) for x in arrays) else in_c_order
+        return tuple([lay(r) for r in made]) if type(made) is tuple else lay(made)
+
+    return computed
+
+
+def in_c_order(x: Any) -> Any:
+    """Return an array in C order: itself, or a copy; anything else as it is."""
+    return x if type(x) is not np.ndarray or x.flags.c_contiguous else x.copy()
+
+
+def channels_last(x: Any) -> Any:
+    """Return an array whose second of four or five axes is innermost in memory: itself, or a copy.
+    Anything else is returned as it is.
+    """
+    if type(x) is not np.ndarray or x.ndim not in (4, 5):
+        return x
+    turned: Array = np.moveaxis(x, 1, -1)
+    laid = np.empty(turned.shape, x.dtype)
+    if turned.strides == laid.strides:
+        return x
+    laid[...] = turned
+    return np.moveaxis(laid, -1, 1)
