@@ -264,6 +264,8 @@ class Lowering:
             if aval.dtype not in DTYPES or any(type(n) is not int for n in aval.shape):
                 raise NoNativeForm(f"{primitive.name} of {aval.dtype}")
         typed = self.plan.typed[k]
+        if any(i < 0 and _is_large(program.literals[~i]) for i in operands):
+            raise NoNativeForm(f"{primitive.name} of an integer beyond 64 bits")
         values: tuple[Any, ...] = tuple(
             self.values[i] if i >= 0 else Uniform(_number(number), ())
             for i, number in zip(operands, typed.numbers, strict=True)
@@ -615,6 +617,11 @@ COMPLEX: set[Primitive] = set()
 
 FUSED_REDUCTIONS: set[Primitive] = set()
 """Primitives of these whose operand is read in the loop nest of the operand's shape."""
+
+
+def _is_large(number: object) -> bool:
+    """Return True for an integer beyond int64: in some operations NumPy raises for it."""
+    return type(number) is int and not -(2**63) <= number < 2**63
 
 
 def _number(number: object) -> Const:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from tests.oracles import attempt
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
@@ -147,6 +148,25 @@ def test_errors_are_those_of_numpy() -> None:
     np.testing.assert_array_equal(g(x, np.array([5, -1])), [5.0, 99.0])
     with pytest.raises(IndexError):
         g(x, np.array([5, 100]))
+
+
+@pytest.mark.parametrize(
+    "function", [np.logical_or, np.logical_and, np.logical_xor, np.equal, np.less]
+)
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1])
+def test_integers_beyond_64_bits_are_numpys(function: Any, number: int) -> None:
+    for x in (
+        np.array([1.5, 0.0], np.float32),
+        np.zeros(0),
+        np.array([1, 2]),
+        np.array([True, False]),
+    ):
+        wanted = attempt(lambda x=x: function(number, x))
+        found = attempt(lambda x=x: ft.jit(lambda x: function(number, x), backend="native")(x))
+        if isinstance(wanted, Exception):
+            assert isinstance(found, type(wanted))
+        else:
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_segments_where_there_is_no_native_form() -> None:
