@@ -24,6 +24,8 @@ __all__ = [
     "_adaptive_avg_pool3d",
     "_dirichlet_grad",
     "_embedding_bag",
+    "_embedding_bag_forward_only",
+    "_grid_sampler_2d_cpu_fallback",
     "_sample_dirichlet",
     "_standard_gamma",
     "_standard_gamma_grad",
@@ -96,6 +98,7 @@ __all__ = [
     "baddbmm",
     "bartlett_window",
     "batch_norm",
+    "batch_norm_update_stats",
     "bernoulli",
     "bfloat16",
     "bilinear",
@@ -676,6 +679,24 @@ def _embedding_bag(
 ) -> builtins.tuple[Any, Any, Any, Any]:
     """Return sums, means or maxima of rows; the bag of each position; the sizes of bags; and the positions of maxima."""
 
+def _embedding_bag_forward_only(
+    weight: Operand,
+    indices: Operand,
+    offsets: Operand,
+    scale_grad_by_freq: builtins.bool = False,
+    mode: builtins.int = 0,
+    sparse: builtins.bool = False,
+    per_sample_weights: Operand | None = None,
+    include_last_offset: builtins.bool = False,
+    padding_idx: builtins.int | None = None,
+) -> builtins.tuple[Any, Any, Any, Any]:
+    """Return sums, means or maxima of rows; the bag of each position; the sizes of bags; and the positions of maxima."""
+
+def _grid_sampler_2d_cpu_fallback(
+    input: Operand, grid: Operand, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool
+) -> Value:
+    """Return `grid_sample`, with numbers for the modes."""
+
 def _sample_dirichlet(self: Tensor, generator: builtins.object = None) -> Tensor:
     """Return points of a simplex, of Dirichlet's distribution."""
 
@@ -975,6 +996,11 @@ def batch_norm(
     cudnn_enabled: builtins.bool,
 ) -> Value:
     """Return the input with mean 0 and variance 1 in each channel; see ``nn.functional``."""
+
+def batch_norm_update_stats(
+    input: Operand, running_mean: Operand | None, running_var: Operand | None, momentum: builtins.float
+) -> builtins.tuple[Value, Value]:
+    """Move running statistics towards those of a batch, in place, and return the batch's means and variances (divided by the number of elements)."""
 
 def bernoulli(
     input: Tensor, p: builtins.float | None = None, *, generator: builtins.object = None, out: Any = None

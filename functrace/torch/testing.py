@@ -139,7 +139,8 @@ class _Comparison:
             strides = [tuple(n // x.itemsize for n in x.strides) for x in (a, b)]
             self._attribute("stride()", *strides)
         rtol, atol = self._tolerances(a.dtype.name, b.dtype.name)
-        common = np.result_type(a, b)
+        whole = "V" in a.dtype.kind + b.dtype.kind and a.dtype != b.dtype  # NumPy has no bfloat16
+        common = np.dtype(np.float64) if whole else np.result_type(a, b)
         _compare_elements(a.astype(common), b.astype(common), rtol, atol, self.options["equal_nan"])
 
     @staticmethod
@@ -180,10 +181,10 @@ def _compare_elements(a: Array, b: Array, rtol: float, atol: float, equal_nan: b
         if is_float:
             matches = np.isclose(a, b, rtol, atol, equal_nan)
         else:
-            exact = a.astype(np.int64) if a.dtype.kind == "b" else a
-            other = b.astype(np.int64) if b.dtype.kind == "b" else b
+            # differences of unsigned numbers would wrap around
+            exact, other = a.astype(np.int64), b.astype(np.int64)
             matches = np.abs(exact - other) <= atol + rtol * np.abs(other)
-            a, b = exact.astype(np.int64), other.astype(np.int64)
+            a, b = exact, other
         if matches.all():
             return
         difference = np.abs(a - b)

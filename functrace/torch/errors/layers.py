@@ -194,6 +194,26 @@ def normalized_shape(sizes: Sequence[int], shape: Sequence[int], separator: str)
     )
 
 
+SHARED_DTYPE = "mixed dtype (CPU): all inputs must share same datatype."
+"""Message for parameters of single precision beside an input of double precision."""
+RUNNING_TANGENT = "batch_norm is not differentiable wrt running_mean and running_var"
+"""Message for tangents of running statistics."""
+
+
+def empty_batch(shape: Sequence[int]) -> str:
+    """Return the message for statistics of no elements."""
+    return f"input tensor must have at least one element, but got input_sizes = {list(shape)}"
+
+
+def elu_in_place(name: str) -> str:
+    """Return the message for the derivative of an activation in place, with a negative slope."""
+    return (
+        f"In-place {name} backward calculation is triggered with a negative slope which is not "
+        "supported. This is caused by calling in-place forward function with a negative slope, "
+        "please call out-of-place version instead."
+    )
+
+
 def mixed_dtype(dtype: str) -> str:
     """Return the message for parameters of another precision."""
     return f"mixed dtype (CPU): expect parameter to have scalar type of {dtype}"

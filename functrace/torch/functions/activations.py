@@ -23,6 +23,7 @@ from functrace.torch.dispatch.unseen import unseen
 from functrace.torch.errors.warnings import warn
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, in_place, picking, reductions, shaping
+from functrace.torch.functions.spatial import in_single
 from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, limits_of
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.tensors.views import write
@@ -52,7 +53,7 @@ def _op(
     """Return the op of an activation of one operand, which PyTorch saves."""
     return Op(
         f"{node or name}Backward0",
-        function,
+        in_single(function),
         _SELF,
         arithmetic.checked(for_kinds(kinds, kernel, refusal)),
         details=_details(*params) if params else None,
@@ -196,7 +197,7 @@ SOFTPLUS = _op("Softplus", _softplus, "softplus_cpu", "beta", "threshold")
 GLU = _op("Glu", _glu, "glu_cpu", "dim")
 LOG_SIGMOID = Op(
     "LogSigmoidBackward0",
-    _log_sigmoid,
+    in_single(_log_sigmoid),
     (("self", 0), ("buffer", -2)),
     arithmetic.checked(for_kinds("f", "log_sigmoid_cpu")),
     keeps=("buffer",),
@@ -208,13 +209,31 @@ IN_PLACE_NODES = {ELU: "Elu", CELU: "Celu", LEAKY_RELU: "LeakyRelu", THRESHOLD: 
 _IN_PLACE = {op: replace(op, node=f"{name}Backward1") for op, name in IN_PLACE_NODES.items()}
 
 
+_OF_SLOPES = {ELU: "elu", CELU: "elu", LEAKY_RELU: "leakyReLu"}
+"""Activations in place whose derivative PyTorch computes from the result, which a negative slope
+makes ambiguous."""
+
+
 def _apply(op: Op, input: Operand, params: tuple[Any, ...], inplace: bool, name: str) -> Value:
     """Apply an activation, or write its result into the tensor."""
     if not isinstance(input, Tensor):
         f.tensors_only(name, input=input)
     if not inplace:
         return apply(op, (input,), params)
-    return _write(op, input, params)
+    made = _write(op, input, params)
+    if op in _OF_SLOPES and params[0] < 0:
+        _refuse_derivative(made, _OF_SLOPES[op])
+    return made
+
+
+def _refuse_derivative(made: Value, name: str) -> None:
+    """Make the backward pass refuse to pass a result that does not determine the input's sign."""
+
+    def refuse(_gradients: Any) -> None:
+        raise RuntimeError(errors.elu_in_place(name))
+
+    if isinstance(made, Tensor) and made.grad_fn is not None:
+        made.grad_fn.register_prehook(refuse)
 
 
 def _write(op: Op, input: Operand, params: tuple[Any, ...] = ()) -> Value:
@@ -645,7 +664,10 @@ def _rrelu_with(
             in_place.copy_(noise, wrap(values))
     run: Run = write if inplace else apply
     op = _RRELU_ if inplace else RRELU
-    return run(op, (input, noise), (float(lower), float(upper), bool(training)))
+    made = run(op, (input, noise), (float(lower), float(upper), bool(training)))
+    if inplace and not training and lower + upper < 0:
+        _refuse_derivative(made, "leakyReLu")
+    return made
 
 
 @ROWS.function("nn.functional", name="rrelu")

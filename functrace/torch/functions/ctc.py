@@ -87,8 +87,10 @@ def _losses(
         )
         return ew.where(is_there, after, before), None
 
+    empty = np.full((examples, width), -np.inf, logs.dtype)  # no step: only no label is possible
+    empty[:, 0] = 0
     start = ew.add(index_static(emitted, (0,)), first)
-    start = ew.where(index_static(there, (0,)), start, ew.add(first, 0))
+    start = ew.where(index_static(there, (0,)), start, empty)
     rest = index_static(emitted, ((1, None, None),)), index_static(there, ((1, None, None),))
     final = scan(body, start, rest)[0] if steps > 1 else start
     last = take_along_axis(final, ends, 1)
@@ -161,6 +163,8 @@ def _check(
     shape: tuple[int, ...], targets: Array, inputs: list[int], lengths: list[int], blank: int
 ) -> None:
     steps, examples, classes = shape
+    if 0 in shape:
+        raise RuntimeError("log_probs tensor must not be empty")
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
     if len(inputs) != examples:

@@ -22,6 +22,7 @@ from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import MODES, no_grad
 from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions import factories, shaping
@@ -199,7 +200,11 @@ def embedding_renorm_(
         if long.size:
             scaled = (taken * factors).astype(taken.dtype)[long]
             index: Any = (wrap(found[long]),)
-            input[index] = wrap(scaled)
+            level, DUALS.level = DUALS.level, None  # the tangents of the rows stay as they are
+            try:
+                input[index] = wrap(scaled)
+            finally:
+                DUALS.level = level
     return input
 
 

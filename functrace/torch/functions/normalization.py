@@ -25,6 +25,7 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.dispatch.applying import Op, apply, recorded_gradient
+from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.dispatch.unseen import unseen
@@ -45,6 +46,26 @@ Statistics = tuple[Any, Any]
 def _wide(x: Array) -> Any:
     """Return half precision as single precision, in which PyTorch computes statistics."""
     return convert(x, np.float32) if x.dtype == np.float16 else x
+
+
+def _statistics(dtype: np.dtype[Any], *parameters: Any) -> np.dtype[Any]:
+    """Return the dtype of statistics: that of the input, but single precision with parameters of
+    that.
+    """
+    single = any(p is not None and p.dtype == np.float32 for p in parameters)
+    return np.dtype(np.float32) if dtype == np.float16 and single else dtype
+
+
+def _rounded(
+    made: Any, mean: Any, scale: Any, dtype: np.dtype[Any], *parameters: Any
+) -> tuple[Any, Any, Any]:
+    """Return a result and statistics in their dtypes; see `_statistics`."""
+    own = _statistics(dtype, *parameters)
+    made, mean, scale = (
+        r if r.dtype == kind else convert(r, kind)
+        for r, kind in ((made, dtype), (mean, own), (scale, own))
+    )
+    return made, mean, scale
 
 
 def _centred(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any, Any, Any]:
@@ -174,7 +195,7 @@ def _layer(x: Array, *rest: Any, stops: bool = False) -> Any:
     else:
         inner = bind(normalized_p, (x, mean, scale), (axes,))
     made = _scaled(inner, weight, bias)
-    return tuple([r if r.dtype == dtype else convert(r, dtype) for r in (made, mean, scale)])
+    return _rounded(made, mean, scale, dtype, *operands)
 
 
 def _layer_op(given: tuple[bool, bool]) -> Op:
@@ -231,7 +252,8 @@ def _check_kind(kernel: str, input: Operand, *parameters: Any) -> None:
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
     for x in parameters:
         if x is not None and f.dtype_of(x) not in (dtype, *[np.float32] * is_half(dtype)):
-            raise RuntimeError(errors.mixed_dtype(DTYPES[dtype].printed))
+            single = f.dtype_of(x) == np.float32
+            raise RuntimeError(errors.SHARED_DTYPE if single else errors.mixed_dtype("Float"))
 
 
 @ROWS.function("function")
@@ -342,7 +364,7 @@ def _batch(x: Array, *rest: Any) -> Any:
     made = _scaled(ew.mul(inner, scale), weight, bias)
     if isinstance(made, np.ndarray) and not (made.flags.c_contiguous or channels_lie_last(made)):
         made = np.ascontiguousarray(made)  # as PyTorch, of which only channels_last stays
-    return (made if made.dtype == dtype else convert(made, dtype), *found)
+    return _rounded(made, found[0], found[1], dtype, *operands)
 
 
 def _batch_op(given: tuple[bool, ...]) -> Op:
@@ -412,7 +434,19 @@ def native_batch_norm(
     for name, x in named.items():
         if x is not None and math.prod(f.shape_of(x)) != channels:
             raise RuntimeError(errors.channel_count(name, channels, math.prod(f.shape_of(x))))
-    _check_kind("batch_norm", input, *named.values())
+    if math.prod(shape):
+        _check_kind("batch_norm", input, *named.values())
+    else:  # PyTorch has no kernel for it, and converts
+        _check_kind("batch_norm", input)
+        dtype = f.dtype_of(input)
+        weight, bias, running_mean, running_var = (
+            x if x is None or f.dtype_of(x) == dtype else f.to(x, DTYPES[dtype])
+            for x in (weight, bias, running_mean, running_var)
+        )
+    if DUALS.level is not None and DUALS.level.concerns((input,)):
+        running = tuple([x for x in (running_mean, running_var) if isinstance(x, Tensor)])
+        if DUALS.level.concerns(running):
+            raise RuntimeError(errors.RUNNING_TANGENT)
     found = _apply_batch(
         input, (weight, bias, running_mean, running_var), bool(training), float(eps)
     )
@@ -438,6 +472,31 @@ def _update(input: Operand, mean: Any, var: Any, momentum: float) -> None:
         for running, found in ((mean, now), (var, spread)):
             moved = f.add(f.mul(running, 1 - momentum), f.mul(found, momentum))
             in_place.copy_(running, moved)
+
+
+@ROWS.function("function")
+def batch_norm_update_stats(
+    input: Operand, running_mean: Operand | None, running_var: Operand | None, momentum: float
+) -> tuple[Value, Value]:
+    """Move running statistics towards those of a batch, in place, and return the batch's means and
+    variances (divided by the number of elements).
+
+    Raises:
+        RuntimeError: if the batch has no elements.
+    """
+    f.tensors_only("batch_norm_update_stats", input=input)
+    shape = f.shape_of(input)
+    if not math.prod(shape):
+        raise RuntimeError(errors.empty_batch(shape))
+    _check_kind("batch_norm_update_stats_cpu", input, running_mean, running_var)
+    with unseen(), no_grad():
+        if running_mean is not None and running_var is not None:
+            _update(input, running_mean, running_var, float(momentum))
+        axes = tuple(k for k in range(len(shape)) if k != 1)
+        means = reductions.mean(input, axes)
+        kept = tuple([-1 if k == 1 else 1 for k in range(len(shape))])
+        inner = f.square(f.sub(input, shaping.reshape(means, kept)))
+        return means, reductions.mean(inner, axes)
 
 
 @ROWS.function("nn.functional", name="batch_norm")
@@ -584,7 +643,7 @@ def _groups(x: Array, *rest: Any) -> Any:
     whole = core_reshape(ew.mul(inner, scale), shape)
     weight, bias = (None if p is None else _channels(whole, p) for p in (weight, bias))
     made = _scaled(whole, weight, bias)
-    return tuple([r if r.dtype == dtype else convert(r, dtype) for r in (made, *flat)])
+    return _rounded(made, *flat, dtype, *operands)
 
 
 def _group_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:

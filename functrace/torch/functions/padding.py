@@ -104,11 +104,14 @@ def constant_pad_nd(input: Operand, pad: Sequence[int], value: float = 0) -> Val
 # -- reflected and repeated borders ----------------------------------------------------------------
 
 
-def _mapped(x: Array, pad: tuple[int, ...], how: str) -> Any:
+def _mapped(given: Array, pad: tuple[int, ...], how: str) -> Any:
+    x = given
     for axis, (a, b) in enumerate(_pairs(pad, x.ndim)):
         if a or b or len(pad) >= 2 * (x.ndim - axis):
             n = x.shape[axis]
             x = map_axis(x, axis, (how, n, n + a + b, a))
+    if type(x) is np.ndarray and np.may_share_memory(x, given):
+        return x.copy()  # a result is no view
     return x
 
 

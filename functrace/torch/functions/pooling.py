@@ -34,6 +34,7 @@ from functrace.torch.functions.spatial import (
     channels_last,
     check_kinds,
     each,
+    in_single,
     integer,
     integers,
     keeping_channels_last,
@@ -50,17 +51,6 @@ _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 
 def _fields(*names: str) -> Callable[..., dict[str, Any]]:
     return lambda _specs, params: dict(zip(names, params, strict=False))
-
-
-def _in_single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes half precision in single precision."""
-
-    def computed(x: Array, *rest: object) -> Any:
-        if x.dtype != np.float16:
-            return function(x, *rest)
-        return convert(function(convert(x, np.float32), *rest), x.dtype)
-
-    return computed
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -420,7 +410,7 @@ _AVERAGE = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad",
 AVG_POOL = {
     axes: Op(
         f"AvgPool{axes}DBackward0",
-        keeping_channels_last(_in_single(_means)) if axes == 2 else _in_single(_means),
+        keeping_channels_last(in_single(_means)) if axes == 2 else in_single(_means),
         (("self", 0),),
         keeps=("self",),
         details=_fields(*_AVERAGE),
@@ -570,7 +560,7 @@ def _adapted(x: Array, counts: tuple[int, ...]) -> Any:
 ADAPTIVE_AVG = {
     axes: Op(
         f"AdaptiveAvgPool{axes}DBackward0",
-        keeping_channels_last(_in_single(_adapted)) if axes == 2 else _in_single(_adapted),
+        keeping_channels_last(in_single(_adapted)) if axes == 2 else in_single(_adapted),
         (("self", 0),),
         keeps=("self",),
         in_rows=axes == 3,

@@ -557,7 +557,7 @@ GRID_SAMPLER = {
 }
 
 
-@ROWS.function("function", aliases="grid_sampler_2d grid_sampler_3d")
+@ROWS.function("function", aliases="grid_sampler_2d grid_sampler_3d _grid_sampler_2d_cpu_fallback")
 def grid_sampler(
     input: Operand,
     grid: Operand,

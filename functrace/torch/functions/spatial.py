@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.shaping import convert
 from functrace.torch import errors
 from functrace.torch.functions.elementwise import dtype_of
 from functrace.torch.tensors.dtypes import DTYPES
@@ -89,6 +90,21 @@ def check_kinds(x: Operand, kinds: str, kernel: str, *others: np.dtype[Any]) -> 
         raise NotImplementedError(errors.no_kernel(kernel).format(DTYPES[dtype].printed))
 
 
+def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that computes half precision in single precision, and rounds once."""
+
+    @wraps(function)
+    def computed(x: Array, *rest: object) -> Any:
+        if x.dtype != np.float16:
+            return function(x, *rest)
+        made = function(convert(x, np.float32), *rest)
+        if type(made) is tuple:
+            return tuple([convert(r, np.float16) for r in made])
+        return convert(made, np.float16)
+
+    return computed
+
+
 def keeping_channels_last(function: Callable[..., Any], operands: int = 1) -> Callable[..., Any]:
     """Return a function whose results are ``channels_last`` if an operand is, otherwise in C order.
 
@@ -103,7 +119,14 @@ def keeping_channels_last(function: Callable[..., Any], operands: int = 1) -> Ca
         arrays = [x for x in given[:operands] if type(x) is np.ndarray]
         if not arrays:
             return made
-        lay = channels_last if any(channels_lie_last(x) for x in arrays) else in_c_order
+        in_format = channels_last if any(channels_lie_last(x) for x in arrays) else in_c_order
+
+        def lay(result: Any) -> Any:
+            laid = in_format(result)
+            if type(laid) is np.ndarray and np.may_share_memory(laid, arrays[0]):
+                return laid.copy("K")  # a result is no view
+            return laid
+
         return tuple([lay(r) for r in made]) if type(made) is tuple else lay(made)
 
     return computed

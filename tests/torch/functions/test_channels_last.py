@@ -9,11 +9,12 @@ import pytest
 
 import functrace.torch as torch
 from functrace.torch.nn import functional as F
+from functrace.torch.testing import assert_close
 
 IMAGES: list[Callable[[Any], Any]] = [
     lambda x: F.avg_pool2d(x, 2), lambda x: F.max_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 2),
     lambda x: F.adaptive_avg_pool2d(x, 1), lambda x: F.adaptive_max_pool2d(x, 2),
-    lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+    lambda x: F.max_unpool2d(*F.max_pool2d_with_indices(x, 2), kernel_size=2),
     lambda x: F.interpolate(x, scale_factor=2), lambda x: F.interpolate(x, size=3, mode="bilinear"),
     lambda x: F.interpolate(x, size=3, mode="bicubic", antialias=True),
     lambda x: F.pixel_shuffle(x, 2), lambda x: F.pixel_unshuffle(x, 2),
@@ -36,7 +37,7 @@ def test_of_images(call: Callable[[Any], Any]) -> None:
     assert plain.is_contiguous()
     assert laid.is_contiguous(memory_format=torch.channels_last)
     assert laid.stride(1) == 1
-    torch.testing.assert_close(laid, plain)
+    assert_close(laid, plain)
 
 
 @pytest.mark.parametrize("call", VOLUMES)
@@ -45,7 +46,7 @@ def test_of_volumes(call: Callable[[Any], Any]) -> None:
     plain, laid = call(x), call(x.contiguous(memory_format=torch.channels_last_3d))
     assert plain.is_contiguous()
     assert laid.is_contiguous(memory_format=torch.channels_last_3d)
-    torch.testing.assert_close(laid, plain)
+    assert_close(laid, plain)
 
 
 def test_a_mean_of_all_pixels_has_strides_of_channels_last() -> None:
@@ -53,13 +54,14 @@ def test_a_mean_of_all_pixels_has_strides_of_channels_last() -> None:
     found = F.adaptive_avg_pool2d(x, 1)
     assert found.stride() == (3, 1, 3, 3)
     found.sum().backward()
-    torch.testing.assert_close(x.grad, torch.full((2, 3, 6, 6), 1 / 36))
+    assert_close(x.grad, torch.full((2, 3, 6, 6), 1 / 36))
 
 
 def test_gradients_of_leaves_have_the_layout_of_the_leaf() -> None:
     x = torch.ones(2, 4, 4, 6).contiguous(memory_format=torch.channels_last).requires_grad_()
     F.max_pool2d(x, 2).sum().backward()
-    assert x.grad.is_contiguous(memory_format=torch.channels_last)
+    grad: Any = x.grad
+    assert grad.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_volume_without_batch_keeps_its_layout() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import functrace.torch as torch
 from functrace.torch.nn import functional as F
+from functrace.torch.testing import assert_close
 
 HUGE = 1 << 62
 EMPTY = "Expected input to have non-zero size for non-batch dimensions"
@@ -48,3 +49,91 @@ def test_windows_without_elements_have_the_maximum_minus_infinity() -> None:
     assert torch.max_pool1d(one, 2, None, 1, 2).tolist() == [[-math.inf]]
     assert torch.max_pool1d(two, 2, 1, 1, 2).tolist() == [[2.0, 1.0]]
     assert torch.max_pool1d(two, 2, 2, 1, 2, True).tolist() == [[2.0, 2.0]]
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padding_by_nothing_is_no_view(mode: str) -> None:
+    x = torch.zeros(1, 3, 4, 4)
+    F.pad(x, (0, 0, 0, 0), mode).fill_(4)
+    assert not x.any()
+
+
+def test_examples_without_steps_have_the_loss_zero_only_without_labels() -> None:
+    x = torch.zeros(1, 3, 5).log_softmax(2).detach().requires_grad_()
+    labels, steps = torch.ones(3, 2).int(), torch.zeros(3).int()
+    losses = [F.ctc_loss(x, labels, steps, steps + n, reduction="none") for n in (0, 1)]
+    assert losses[0].tolist() == [0.0] * 3
+    assert losses[1].tolist() == [math.inf] * 3
+    losses[1].sum().backward()
+    grad: Any = x.grad
+    assert not grad.any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.elu_(x, -2.0), lambda x: F.celu_(x, -2.0), lambda x: F.leaky_relu_(x, -1.0),
+        lambda x: F.rrelu_(x, -0.5, -0.3),
+    ],
+)  # fmt: skip
+def test_negative_slopes_in_place_have_no_derivative(call: Callable[[Any], Any]) -> None:
+    made = call(torch.ones(2, requires_grad=True).clone()).sum()
+    with pytest.raises(RuntimeError, match="call out-of-place version"):
+        made.backward()
+
+
+def test_statistics_of_half_precision_are_single_with_single_parameters() -> None:
+    x = torch.ones(2, 6, 5, dtype=torch.bfloat16)
+    for kind in (torch.bfloat16, torch.float32):
+        w = torch.ones(6, dtype=kind)
+        found = torch.native_group_norm(x, w, w, 2, 6, 5, 2, 1e-5)
+        assert [r.dtype for r in found] == [torch.bfloat16, kind, kind]
+        found = torch.native_batch_norm(x, w, w, None, None, True, 0.1, 1e-5)
+        assert [r.dtype for r in found] == [torch.bfloat16, kind, kind]
+
+
+def test_activations_round_half_precision_once() -> None:
+    x = torch.linspace(-4, 4, 33).half().requires_grad_()
+    wide = x.detach().float().requires_grad_()
+    for call in (F.gelu, F.silu, F.mish, F.softplus, F.elu, F.hardswish):
+        made, exact = call(x), call(wide)
+        assert (made == exact.half()).all()
+        slopes = torch.autograd.grad(made.sum(), x)[0], torch.autograd.grad(exact.sum(), wide)[0]
+        assert (slopes[0] == slopes[1].half()).all()
+
+
+def test_parameters_of_batch_norm_have_the_precision_of_the_input() -> None:
+    x, ones = torch.ones(2, 3).double(), torch.ones(3)
+    with pytest.raises(RuntimeError, match="all inputs must share same datatype"):
+        F.batch_norm(x, ones, ones)
+    assert F.batch_norm(x[:0], ones, ones).dtype is torch.float64
+
+
+def test_updated_statistics() -> None:
+    x, mean, var = torch.arange(6.0).reshape(2, 3), torch.zeros(3), torch.ones(3)
+    found = torch.batch_norm_update_stats(x, mean, var, 0.1)
+    assert [r.tolist() for r in found] == [[1.5, 2.5, 3.5], [2.25] * 3]
+    assert_close(mean, torch.tensor([0.15, 0.25, 0.35]))
+    assert_close(var, torch.full((3,), 1.35))
+    with pytest.raises(RuntimeError, match="at least one element"):
+        torch.batch_norm_update_stats(x[:0], mean, var, 0.1)
+
+
+def test_tangents_of_rows_scaled_in_place_are_kept() -> None:
+    with torch.autograd.forward_ad.dual_level():
+        weight = torch.autograd.forward_ad.make_dual(torch.full((4, 4), 2.0), torch.ones(4, 4))
+        found = F.embedding(torch.tensor([0, 2]), weight, max_norm=1.0)
+        tangent: Any = torch.autograd.forward_ad.unpack_dual(found).tangent
+        assert tangent.tolist() == [[1.0] * 4] * 2
+
+
+def test_running_statistics_have_no_tangents() -> None:
+    x, ones = torch.ones(2, 3), torch.ones(3)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual
+        with pytest.raises(RuntimeError, match="not differentiable wrt running_mean"):
+            F.batch_norm(dual(x, x), dual(ones, ones), ones)
+
+
+def test_bytes_are_compared_without_wrapping_around() -> None:
+    assert_close(torch.tensor([0, 9]).byte(), torch.tensor([1, 8]).byte(), atol=1, rtol=0)
