@@ -26,6 +26,7 @@ __all__ = [
     "_embedding_bag",
     "_embedding_bag_forward_only",
     "_grid_sampler_2d_cpu_fallback",
+    "_masked_softmax",
     "_sample_dirichlet",
     "_standard_gamma",
     "_standard_gamma_grad",
@@ -696,6 +697,11 @@ def _grid_sampler_2d_cpu_fallback(
     input: Operand, grid: Operand, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool
 ) -> Value:
     """Return `grid_sample`, with numbers for the modes."""
+
+def _masked_softmax(
+    input: Operand, mask: Operand, dim: builtins.int | None = None, mask_type: builtins.int | None = None
+) -> Value:
+    """Return the softmax along a dimension of the elements that are not masked."""
 
 def _sample_dirichlet(self: Tensor, generator: builtins.object = None) -> Tensor:
     """Return points of a simplex, of Dirichlet's distribution."""

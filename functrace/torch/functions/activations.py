@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops import elementwise as ew
+from functrace.ops import reductions as core_reductions
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert
 from functrace.torch import errors
@@ -744,6 +745,55 @@ def _chosen_dim(name: str, input: Operand, dim: int | None, level: int) -> int:
         return dim
     warn(errors.implicit_dim(name))
     return 0 if len(f.shape_of(input)) in (0, 1, 3) else 1
+
+
+def _masked(x: Array, mask: Array, dim: int) -> Any:
+    return core_reductions.softmax(ew.where(mask, x.dtype.type(-np.inf), x), dim)
+
+
+MASKED_SOFTMAX = Op(
+    "MaskedSoftmaxBackward0",
+    in_single(_masked),
+    (("mask", 1), ("result", -1)),
+    edges=(0,),
+    keeps=("mask", "result"),
+    details=lambda specs, params: {"dim": params[0]},
+    in_rows=True,
+)
+
+
+@ROWS.function("function")
+def _masked_softmax(
+    input: Operand, mask: Operand, dim: int | None = None, mask_type: int | None = None
+) -> Value:
+    """Return the softmax along a dimension of the elements that are not masked.
+
+    Args:
+        input: scores; of attention, shape (N, heads, L, L).
+        mask: True for elements that do not count.
+        dim: the dimension, by default the last one.
+        mask_type: shape of the mask: 0 for (L, L), 1 for (N, L), 2 for that of the input; masks of
+            the input's shape may have any type.
+    """
+    f.tensors_only("_masked_softmax", input=input, mask=mask)
+    shape, given = f.shape_of(input), f.shape_of(mask)
+    if f.dtype_of(mask) != np.bool_:
+        raise RuntimeError("Mask should be a boolean tensor")
+    if given != shape:
+        if mask_type is None:
+            raise RuntimeError("Mask Type should be defined")
+        if mask_type == 2 or len(shape) != 4:
+            raise RuntimeError("For mask_type == 2 mask shape should match input shape")
+        wanted, word = (shape[-2:], "L, L") if mask_type == 0 else ((shape[0], shape[-1]), "B, L")
+        if given != wanted:
+            raise RuntimeError(f"For mask_type == {mask_type} mask shape should be ({word})")
+        whole = (1, 1, *given) if mask_type == 0 else (given[0], 1, 1, given[1])
+        mask = shaping.expand(shaping.reshape(mask, whole), shape)
+    kind = f.dtype_of(input)
+    if kind.kind not in "fV":
+        raise NotImplementedError(errors.no_kernel("masked_softmax").format(DTYPES[kind].printed))
+    axis = f.dimension(len(shape) - 1 if dim is None else dim, len(shape))
+    return apply(MASKED_SOFTMAX, (input, mask), (axis,))
 
 
 def _softmax_row(name: str, function: Callable[..., Any], doc: str, negates: bool = False) -> None:

@@ -137,3 +137,21 @@ def test_running_statistics_have_no_tangents() -> None:
 
 def test_bytes_are_compared_without_wrapping_around() -> None:
     assert_close(torch.tensor([0, 9]).byte(), torch.tensor([1, 8]).byte(), atol=1, rtol=0)
+
+
+def test_softmax_of_what_is_not_masked() -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    mask = torch.tensor([[True, False, False]])
+    found = torch._masked_softmax(x, mask, 1)
+    assert_close(found, torch.tensor([[0.0, 0.2689414, 0.7310586]]))
+    (slope,) = torch.autograd.grad(found[0, 1], x)
+    assert_close(slope, torch.tensor([[0.0, 0.1966119, -0.1966119]]))
+    scores = torch.zeros(2, 3, 4, 4)
+    for mask_type, shape in ((0, (4, 4)), (1, (2, 4)), (2, (2, 3, 4, 4))):
+        mask = torch.zeros(shape).bool()
+        mask[..., 0] = True
+        found = torch._masked_softmax(scores, mask, 3, mask_type)
+        assert_close(found[0, 0, 0], torch.tensor([0.0, 1 / 3, 1 / 3, 1 / 3]))
+    for given, mask_type in ((torch.zeros(2, 4).bool(), None), (torch.zeros(2, 5).bool(), 1)):
+        with pytest.raises(RuntimeError, match="should be"):
+            torch._masked_softmax(scores, given, 3, mask_type)
