@@ -814,8 +814,12 @@ def _fractional_pool(
         each(name, argument, value, axes)
         for argument, value in (("kernel_size", kernel_size), ("output_size", output_size))
     )
-    for argument, numbers in (("kernel_size", kernel), ("output_size", counts)):
-        if len(numbers) != axes:
+    for argument, numbers, given_sizes in (
+        ("kernel_size", kernel, kernel_size),
+        ("output_size", counts, output_size),
+    ):
+        is_listed = isinstance(given_sizes, (tuple, list))
+        if len(numbers) != axes or (is_listed and len(given_sizes) != axes):
             words = "Ints" if axes == 2 else "three Ints"
             raise RuntimeError(
                 f"{name}: {argument} must either be a single Int or tuple of {words}"

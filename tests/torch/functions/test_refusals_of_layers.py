@@ -20,6 +20,8 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: F.adaptive_avg_pool3d(torch.ones(1, 0, 5, 6, 7), 3), EMPTY),
     (lambda: F.fractional_max_pool2d(torch.ones(1, 0, 5, 6), 2, 2), EMPTY),
     (lambda: F.fractional_max_pool3d(torch.ones(1, 0, 5, 6, 7), 2, 2), EMPTY),
+    (lambda: F.fractional_max_pool2d(torch.ones(1, 4, 5, 6), (2,), 2), "kernel_size must either"),
+    (lambda: F.fractional_max_pool3d(torch.ones(1, 4, 5, 6, 7), 2, [2]), "output_size must either"),
     (lambda: F.adaptive_max_pool1d(torch.ones(3, 4), HUGE), "Storage size calculation overflowed"),
     (lambda: F.adaptive_avg_pool2d(torch.ones(3, 4, 4), (HUGE, 2)), "multiplication overflow"),
     (lambda: F.max_unpool3d(torch.ones(1, 1, 1, 1, 1), torch.zeros(1, 1, 1, 1, 1).long(), [1, 1]),
