@@ -341,6 +341,17 @@ def plain_embedding_bag(
         mode: 0 for sums, 1 for means, 2 for maxima; the others as of ``nn.functional``.
     """
     f.tensors_only("embedding_bag", weight=weight, indices=indices, offsets=offsets)
+    for word, x, ranks, allowed in (
+        ("weight", weight, "2D", (2,)), ("input", indices, "1D or 2D", (1, 2)),
+        ("offsets", offsets, "1D", (1,)),
+    ):  # fmt: skip
+        ndim = len(f.shape_of(x))
+        if ndim not in allowed:
+            raise RuntimeError(
+                f"{word} has to be a {ranks} Tensor, but got Tensor of dimension {ndim}"
+            )
+    if len(f.shape_of(indices)) == 2:
+        indices = shaping.reshape(indices, (-1,))
     rows = f.shape_of(weight)[0]
     _check_indices(indices, rows, "embedding_bag")
     if f.dtype_of(weight).kind not in "fV":
