@@ -1657,7 +1657,9 @@ def full_like(
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, filled with a number."""
 
-def gather(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
+def gather(
+    input: Operand, dim: builtins.int, index: Operand, *, sparse_grad: builtins.bool = False, out: Any = None
+) -> Value:
     """Return elements by index along a dimension."""
 
 def gcd(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -3989,7 +3991,7 @@ class Methods:
     def frexp(self) -> Any:
         """Return mantissas in [0.5, 1) and exponents: ``input == mantissa * 2**exponent``."""
 
-    def gather(self, dim: builtins.int, index: Operand) -> Tensor:
+    def gather(self, dim: builtins.int, index: Operand, *, sparse_grad: builtins.bool = False) -> Tensor:
         """Return elements by index along a dimension."""
 
     def gcd(self, other: Operand) -> Tensor:

@@ -158,3 +158,14 @@ def test_custom_operators_are_refused() -> None:
         torch.library.custom_op("a::b", mutates_args=())
     with pytest.raises(AttributeError, match=r"'torch\._C' has no attribute '_no_such'"):
         _C._no_such
+
+
+def test_the_standard_basis_of_several_tensors_is_the_identity_in_parts() -> None:
+    tensors = (torch.zeros(2, 1), torch.zeros((), dtype=torch.float64))
+    parts = torch.autograd.functional._construct_standard_basis_for(tensors, (2, 1))
+    assert [x.dtype for x in parts] == [torch.float32, torch.float64]
+    assert torch.cat([x.double() for x in parts], dim=1).tolist() == np.eye(3).tolist()
+    with pytest.raises(AssertionError, match="Expected at least one tensor"):
+        torch.autograd.functional._construct_standard_basis_for((), ())
+    with pytest.raises(AssertionError, match="but got 2 and 1"):
+        torch.autograd.functional._construct_standard_basis_for(tensors, (2,))

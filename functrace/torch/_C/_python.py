@@ -36,9 +36,13 @@ __all__ = [
     "_set_sdp_priority_order",
     "_set_worker_pids",
     "_set_worker_signal_handlers",
+    "has_lapack",
 ]
 
 _TensorMeta = type(Tensor)
+
+has_lapack = True
+"""True: NumPy's linear algebra calls LAPACK."""
 
 
 # -- names of kernels ------------------------------------------------------------------------------

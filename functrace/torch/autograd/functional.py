@@ -645,6 +645,27 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
         )
 
 
+def _construct_standard_basis_for(
+    tensors: Sequence[Tensor], tensor_numels: Sequence[int]
+) -> Tensors:
+    """Return the standard basis of the space of several flat tensors, side by side: for each
+    tensor, a matrix of one row per element of all tensors and one column per element of its own.
+    """
+    assert len(tensors) == len(tensor_numels), (
+        "Expected tensors and tensor_numels to have the same length, "
+        f"but got {len(tensors)} and {len(tensor_numels)}"
+    )
+    assert tensors, "Expected at least one tensor"
+    total, start = sum(tensor_numels), 0
+    basis: list[Tensor] = []
+    for x, count in zip(tensors, tensor_numels, strict=True):
+        directions = zeros(total, count, dtype=x.dtype)
+        directions._array[start : start + count] = np.eye(count)
+        basis.append(directions)
+        start += count
+    return tuple(basis)
+
+
 def _forward_jacobian(func: Function, inputs: OneOrMore) -> Any:
     """Return the Jacobian by forward mode: one run of the function on dual tensors, mapped over the
     inputs' elements.
@@ -652,12 +673,10 @@ def _forward_jacobian(func: Function, inputs: OneOrMore) -> Any:
     is_tuple, given = _several(inputs, "inputs", "jacobian")
     counts = [x.numel() for x in given]
     starts = [sum(counts[:k]) for k in range(len(counts))]
-    total = sum(counts)
-    basis: list[Tensor] = []
-    for x, count, start in zip(given, counts, starts, strict=True):
-        directions = zeros(total, count, dtype=x.dtype)
-        directions._array[start : start + count] = np.eye(count)
-        basis.append(reshape(directions, Size((total, *x.shape))))
+    basis = [
+        reshape(directions, Size((sum(counts), *x.shape)))
+        for x, directions in zip(given, _construct_standard_basis_for(given, counts), strict=True)
+    ]
     is_output_tuple, shapes = False, list[Size]()
 
     def pushed(*tangents: Tensor) -> Tensors:

@@ -238,6 +238,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
         results = plan.compute(arrays)
     if op.is_view:
         made: Any = view_of(operands[0], results, (op.function, params, op))
+        if made._counter is UNVERSIONED:  # views of inference tensors have no history
+            return made
     elif type(results) is tuple:
         made = tuple([wrap(r) for r in results])
     else:

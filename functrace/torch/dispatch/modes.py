@@ -329,6 +329,8 @@ def placed(
     if op.is_view and isinstance(made, Tensor):
         shown = view_of(operands[0], made._array, (op.function, params, op))
         made._view, made._counter = shown._view, shown._counter
+        if made._counter is UNVERSIONED:  # views of inference tensors have no history
+            return made
     if plan.derivation is not None:
         outputs = made if isinstance(made, tuple) else (made,)
         for aval, one in zip(plan.outputs, outputs, strict=True):

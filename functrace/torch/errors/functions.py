@@ -323,6 +323,16 @@ def forward_of_out(name: str) -> str:
     return f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
 
 
+def no_forward(name: str) -> str:
+    """Return the message for a dual tensor in an operation without forward mode."""
+    return f"Trying to use forward AD with {name} that does not support it because it has not been implemented yet."
+
+
+def option_must_be_bool(function: str, name: str, kind: str) -> str:
+    """Return the message for an option by keyword that is no bool."""
+    return f"{function}(): argument '{name}' must be bool, not {kind}"
+
+
 def jvp_count(expected: int, given: int) -> str:
     """Return the message for a ``jvp`` that returned another number of tangents."""
     return f"Function's jvp returned an invalid number of forward gradients (expected {expected} but got {given})"

@@ -26,7 +26,7 @@ from functrace.ops.indexing import gather as core_gather
 from functrace.ops.indexing import scatter_add as core_scatter_add
 from functrace.ops.reductions import reduce_sum
 from functrace.torch import errors
-from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.grad_mode import MODES, no_grad
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import check_broadcast, check_fits
@@ -113,8 +113,14 @@ UNSAFE_SPLIT, UNSAFE_SPLIT_SIZES = (
 
 def _views(op: Op, input: Operand, indices: tuple[Any, ...], **details: Any) -> tuple[Any, ...]:
     """Return the parts of a tensor at static indices, each a view of it."""
-    made = apply(op, (input,), (indices, tuple(details.items())))
-    if isinstance(input, Tensor) and op not in (UNSAFE_SPLIT, UNSAFE_SPLIT_SIZES):
+    params = (indices, tuple(details.items()))
+    is_safe = op not in (UNSAFE_SPLIT, UNSAFE_SPLIT_SIZES)
+    if is_safe and isinstance(input, Tensor) and input._counter is UNVERSIONED:
+        with no_grad():  # views of inference tensors have no history
+            made = apply(op, (input,), params)
+    else:
+        made = apply(op, (input,), params)
+    if is_safe and isinstance(input, Tensor):
         before = input._view
         base, steps = (input, ()) if before is None else (before.base, before.steps)
         kind = (

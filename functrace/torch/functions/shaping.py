@@ -29,6 +29,7 @@ from functrace.ops.shaping import permute as core_permute
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import errors
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.promotion import common_dtype
 from functrace.torch.dispatch.rows import FunctionTable
@@ -682,9 +683,21 @@ def check_positions(name: str, index: Operand, size: int, axis: int | None) -> N
 
 
 @ROWS.function(out=True)
-def gather(input: Operand, dim: int, index: Operand) -> Value:
-    """Return elements by index along a dimension."""
+def gather(input: Operand, dim: int, index: Operand, *, sparse_grad: bool = False) -> Value:
+    """Return elements by index along a dimension.
+
+    There are no sparse gradients: ``sparse_grad=True`` is refused where a gradient is recorded.
+    """
     tensors_only("gather", input=input, index=index)
+    if type(sparse_grad) is not bool:
+        raise TypeError(
+            errors.option_must_be_bool("gather", "sparse_grad", errors.kind_of(sparse_grad))
+        )
+    if sparse_grad and MODES.recording and isinstance(input, Tensor) and input.requires_grad:
+        raise UnsupportedFunctionError(
+            "gather(sparse_grad=True): there are no sparse gradients",
+            fix="pass sparse_grad=False: the gradient has the same numbers, in a dense tensor",
+        )
     shape, wanted = shape_of(input), shape_of(index)
     if len(shape) != len(wanted):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")

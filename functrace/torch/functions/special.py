@@ -21,6 +21,7 @@ from functrace.ops.shaping import convert
 from functrace.torch import errors
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.dispatch.applying import Op, apply
+from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.promotion import Promotion, arithmetic, floating, for_kinds
 from functrace.torch.dispatch.rows import FunctionTable, Run
@@ -450,12 +451,23 @@ def xlog1py(input: Operand, other: Operand) -> Value:
     return _pick(XLOG1PY, "special_xlog1py", apply, input, other)
 
 
+def _refuse_tangents(name: str, *operands: Operand) -> None:
+    """Refuse dual tensors in a function for which PyTorch has no forward mode.
+
+    Raises:
+        NotImplementedError: if an operand has a tangent.
+    """
+    if DUALS.level is not None and DUALS.level.concerns(operands):
+        raise NotImplementedError(errors.no_forward(name))
+
+
 @ROWS.function("special", out=True)
 def zeta(input: Operand, other: Operand) -> Value:
     """Return the Hurwitz zeta function: the sum of ``(k + other) ** -input`` over ``k``.
 
-    There is a derivative by ``other`` only.
+    There is a derivative by ``other`` only, in reverse mode.
     """
+    _refuse_tangents("special_zeta", input, other)
     return _pick(ZETA, "special_zeta", apply, input, other)
 
 
@@ -471,6 +483,7 @@ def _incomplete(name: str, scipy_name: str, says: str, also: str) -> None:
     def make(run: Run) -> Callable[..., Value]:
         def function(input: Operand, other: Operand) -> Value:
             f.tensors_only(name, input=input, other=other)
+            _refuse_tangents(name if run is apply else f"{name}_", input, other)
             return run(op, (input, other))
 
         return function
@@ -490,12 +503,15 @@ _incomplete("igammac", "gammaincc", "upper", "gammaincc")
 def _constant(
     name: str, computes: Callable[..., Any], says: str, *, of_degree: bool = False
 ) -> None:
-    """Add a function of ``torch.special`` whose result requires no gradient, as in PyTorch."""
+    """Add a function of ``torch.special`` whose result requires no gradient and has no tangent, as
+    in PyTorch.
+    """
     op = Op(
         "NotImplemented",
         computes,
         promote=_single_or_double(f"{name}_cpu"),
         called=f"special_{name}",
+        constants=(0,),
     )
 
     def function(input: Operand) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -124,3 +124,45 @@ def test_an_inference_tensor_becomes_dual() -> None:
             forward_ad.unpack_dual(torch.sin(dual)).tangent.tolist()
             == (torch.tensor([1.0, 2.0]) * torch.cos(torch.ones(2))).tolist()
         )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.special.bessel_j0(x),
+        lambda x: torch.special.modified_bessel_k1(x),
+        lambda x: torch.special.chebyshev_polynomial_t(x, torch.tensor([1, 2])),
+        lambda x: torch.special.laguerre_polynomial_l(x, 2),
+    ],
+)
+def test_functions_without_gradient_have_no_tangent(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """As in PyTorch 2.13, where neither mode differentiates them."""
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.tensor([1.5, 2.0]), torch.ones(2))
+        assert tangent(function(x)) is None
+        assert tangent(x) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("igamma", lambda x, y: torch.igamma(x, y)),
+        ("igamma", lambda x, y: torch.special.gammainc(x, y)),
+        ("igamma_", lambda x, y: x.clone().igamma_(y)),
+        ("igammac", lambda x, y: x.igammac(y)),
+        ("special_zeta", lambda x, y: torch.special.zeta(x, y)),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_functions_without_forward_mode_refuse_dual_tensors(
+    name: str, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], place: int
+) -> None:
+    """As in PyTorch 2.13, which differentiates them in reverse mode only."""
+    operands = [torch.tensor([1.5, 2.0]), torch.tensor([1.0, 3.0])]
+    function(*operands)
+    with forward_ad.dual_level():
+        operands[place] = forward_ad.make_dual(operands[place], torch.ones(2))
+        with pytest.raises(NotImplementedError, match=f"use forward AD with {name} that does not"):
+            function(*operands)

@@ -70,3 +70,26 @@ def test_a_mode_may_be_left_without_being_entered(make: Any, after: bool) -> Non
         assert torch.is_grad_enabled() is after
     finally:
         torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.view(-1),
+        lambda x: x.transpose(0, 1),
+        lambda x: x[0],
+        lambda x: x.expand(2, 2, 3),
+        lambda x: x.unbind(1)[0],
+        lambda x: torch.ops.aten.alias(x),
+    ],
+)
+def test_views_of_inference_tensors_have_no_history(view: Any, requires_grad: bool) -> None:
+    """As in PyTorch 2.13, also outside inference mode and if the tensor requires grad."""
+    with torch.inference_mode():
+        x = torch.ones(1, 2, 3, requires_grad=requires_grad)
+    made = view(x)
+    assert made.is_inference()
+    assert made.is_leaf
+    assert not made.requires_grad
+    assert not made._is_view()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import functrace.torch as torch
+from functrace.errors import UnsupportedFunctionError
 
 REDUCE: dict[str, Any] = {
     "sum": np.sum,
@@ -47,3 +48,19 @@ def test_scatter_reduce_is_a_loop(reduce: str, includes: bool, axis: int) -> Non
     first, second = torch.func.grad(loss, (0, 1))(leaf.detach(), given.detach())
     assert np.allclose(first.numpy(), leaf.grad.numpy())
     assert np.allclose(second.numpy(), given.grad.numpy())
+
+
+def test_gather_has_no_sparse_gradients() -> None:
+    """The option is accepted where no gradient is recorded, and refused with the way out."""
+    x, index = torch.tensor([1.0, 2.0]), torch.tensor([1, 1])
+    assert torch.gather(x, 0, index, sparse_grad=True).tolist() == [2.0, 2.0]
+    x.requires_grad_()
+    x.gather(0, index, sparse_grad=False).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 2.0]
+    with torch.no_grad():
+        x.gather(0, index, sparse_grad=True)
+    with pytest.raises(UnsupportedFunctionError, match="no sparse gradients"):
+        x.gather(0, index, sparse_grad=True)
+    with pytest.raises(TypeError, match="argument 'sparse_grad' must be bool, not int"):
+        torch.gather(x, 0, index, sparse_grad=1)  # type: ignore[arg-type]
