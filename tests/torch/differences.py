@@ -558,7 +558,6 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
         "torch.autograd._make_grads",
         "torch.autograd.function._iter_tensors",
         "torch.autograd.function._nested_map",
-        "torch.autograd.functional._construct_standard_basis_for",
         "node of a Function._register_hook",
     ),
     "deprecated, and of no use but in PyTorch's own `gradcheck`": (

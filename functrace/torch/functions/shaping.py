@@ -418,9 +418,14 @@ def _beside(x: Array, index: Array, axis: int) -> Any:
 
 
 def _gathered(x: Array, index: Array, axis: int) -> Any:
-    if x.shape:
+    if x.shape and index.shape:
         return take_along_axis(_beside(x, index, axis), index, axis)
-    return core_reshape(take_along_axis(core_reshape(x, (1,)), core_reshape(index, (1,)), 0), ())
+    found = take_along_axis(
+        x if x.shape else core_reshape(x, (1,)),
+        index if index.shape else core_reshape(index, (1,)),
+        0,
+    )
+    return found if index.shape else core_reshape(found, ())
 
 
 GATHER = Op(
@@ -699,10 +704,10 @@ def gather(input: Operand, dim: int, index: Operand, *, sparse_grad: bool = Fals
             fix="pass sparse_grad=False: the gradient has the same numbers, in a dense tensor",
         )
     shape, wanted = shape_of(input), shape_of(index)
-    if len(shape) != len(wanted):
+    if max(len(shape), 1) != max(len(wanted), 1):  # one element counts as one dimension
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = dimension(dim, len(shape))
-    for k, (n, m) in enumerate(zip(shape, wanted, strict=True)):
+    for k, (n, m) in enumerate(zip(shape, wanted, strict=False)):
         if m > n and k != axis:
             raise RuntimeError(
                 f"Size does not match at dimension {k} expected index {list(wanted)} to be no "

@@ -64,3 +64,28 @@ def test_gather_has_no_sparse_gradients() -> None:
         x.gather(0, index, sparse_grad=True)
     with pytest.raises(TypeError, match="argument 'sparse_grad' must be bool, not int"):
         torch.gather(x, 0, index, sparse_grad=1)  # type: ignore[arg-type]
+
+
+def test_gather_takes_one_element_as_one_dimension() -> None:
+    """As PyTorch 2.13: a tensor or index without dimensions goes with one of one dimension."""
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    found = torch.gather(x, 0, torch.tensor(1))
+    assert found.shape == () and found.item() == 2.0
+    (slope,) = torch.autograd.grad(found, x)
+    assert slope.tolist() == [0.0, 1.0, 0.0]
+    one = torch.tensor(5.0, requires_grad=True)
+    several = torch.gather(one, -1, torch.tensor([0, 0]))
+    assert several.tolist() == [5.0, 5.0]
+    (slope,) = torch.autograd.grad(several.sum(), one)
+    assert slope.shape == () and slope.item() == 2.0
+    assert torch.gather(one, 0, torch.tensor([], dtype=torch.int64)).shape == (0,)
+    with pytest.raises(RuntimeError, match="index 5 is out of bounds for dimension 0 with size 3"):
+        torch.gather(x, 0, torch.tensor(5))
+    with pytest.raises(RuntimeError, match="index 1 is out of bounds for dimension 0 with size 1"):
+        torch.gather(one, 0, torch.tensor([1]))
+    for data, index in ((torch.ones(2, 2), torch.tensor(1)), (one, torch.tensor([[0]]))):
+        with pytest.raises(RuntimeError, match="same number of dimensions"):
+            torch.gather(data, 0, index)
+    rows = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    mapped = torch.func.vmap(lambda row, k: torch.gather(row, 0, k))(rows, torch.tensor([1, 0]))
+    assert mapped.tolist() == [2.0, 3.0]
