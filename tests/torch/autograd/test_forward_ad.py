@@ -166,3 +166,20 @@ def test_functions_without_forward_mode_refuse_dual_tensors(
         operands[place] = forward_ad.make_dual(operands[place], torch.ones(2))
         with pytest.raises(NotImplementedError, match=f"use forward AD with {name} that does not"):
             function(*operands)
+
+
+@pytest.mark.parametrize("conjugates", [(False, True), (True, False), (True, True)])
+def test_a_tangent_is_copied_if_only_one_of_the_two_is_conjugate(
+    conjugates: tuple[bool, bool],
+) -> None:
+    """As in PyTorch 2.13."""
+    x, t = [
+        (y.conj() if conjugate else y)
+        for conjugate in conjugates
+        for y in (torch.tensor([1 + 2j, 3 - 1j]),)
+    ]
+    with forward_ad.dual_level():
+        found = tangent(forward_ad.make_dual(x, t))
+        assert (found is t) == (conjugates[0] == conjugates[1])
+        assert found is not None
+        assert found.tolist() == t.tolist()
