@@ -515,3 +515,12 @@ def uninitialized(function: str) -> str:
 def make_subclass_data(kind: str) -> str:
     """Message for data of another type."""
     return f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {kind}"
+
+
+def subclass_dispatch(kind: str) -> str:
+    """Return the message for a subclass with a ``__torch_dispatch__``."""
+    return (
+        f"{kind}.__torch_dispatch__ would not be called: functrace.torch forwards operations to the "
+        "__torch_function__ of subclasses, and to the __torch_dispatch__ of modes "
+        "(torch.utils._python_dispatch.TorchDispatchMode); use one of them"
+    )

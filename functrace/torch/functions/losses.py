@@ -432,6 +432,8 @@ def linear_cross_entropy(
     options: Any = None,
 ) -> Value:
     """Return ``cross_entropy(linear(input, linear_weight, linear_bias), target)``."""
+    if options is not None:
+        raise NotImplementedError("linear_cross_entropy: pass options=None")
     logits = linear(input, linear_weight, linear_bias)
     if ignore_index is None:
         ignore_index = -100

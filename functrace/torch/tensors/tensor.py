@@ -183,6 +183,8 @@ class Tensor(Methods):
 
     def __new__(cls, *data: Any, **unused: Any) -> Any:  # (subclasses have arguments of their own)
         """Make a tensor of sizes or of data, as the older constructor does."""
+        if cls is not Tensor:
+            _check_dispatch(cls)
         self = _new(cls)
         first = data[0] if data else ()
         if isinstance(first, Tensor):
@@ -209,6 +211,7 @@ class Tensor(Methods):
 
         Raises:
             TypeError: if ``kind`` is no subclass of `Tensor`, or ``data`` is no tensor.
+            NotImplementedError: if it has a ``__torch_dispatch__``.
             RuntimeError: if integers should require gradients.
         """
         _check_subclass(kind)
@@ -229,6 +232,7 @@ class Tensor(Methods):
 
         Raises:
             TypeError: if ``cls`` is no subclass of `Tensor`.
+            NotImplementedError: if it has a ``__torch_dispatch__``.
         """
         _check_subclass(cls)
         made = _new(cls)
@@ -666,6 +670,13 @@ def _check_subclass(kind: Any) -> None:
         raise TypeError(f"cls must be a type (got {type(kind).__name__})")
     if not issubclass(kind, Tensor):
         raise TypeError(errors.NO_SUBCLASS)
+    _check_dispatch(kind)
+
+
+def _check_dispatch(kind: type[Any]) -> None:
+    """Raise for a subclass that handles operations below autograd: its handler would not run."""
+    if hasattr(kind, "__torch_dispatch__"):
+        raise NotImplementedError(errors.subclass_dispatch(kind.__name__))
 
 
 def class_for(array: Any) -> type[Tensor]:

@@ -140,3 +140,24 @@ def test_own_methods_of_a_subclass_are_left_alone() -> None:
 def test_parameters_have_no_overrides() -> None:
     p = torch.nn.Parameter(torch.ones(2))
     assert type(p + 1) is type(torch.sin(p)) is type(p.detach()) is torch.Tensor
+
+
+def test_a_handler_that_would_not_run_is_refused() -> None:
+    class Wrapper(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            raise AssertionError
+
+    class Inner(Wrapper):
+        pass
+
+    for kind in (Wrapper, Inner):
+        for make in (
+            lambda kind=kind: torch.Tensor._make_subclass(kind, torch.ones(2)),
+            lambda kind=kind: torch.ones(2).as_subclass(kind),
+            lambda kind=kind: kind([1.0]),
+        ):
+            with pytest.raises(NotImplementedError, match=r"would not be called.*TorchDispatchMode"):
+                make()
