@@ -244,7 +244,9 @@ def _checked_inputs(given: Tensors) -> list[int]:
         array = given[k]._array
         if array.dtype not in (np.float64, np.complex128):
             warnings.warn(errors.not_double(k), UserWarning, stacklevel=5)
-        if array.size and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
+        if array.size and any(
+            step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)
+        ):
             raise RuntimeError(errors.overlapping_input(k))
     return places
 

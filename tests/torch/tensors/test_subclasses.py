@@ -159,5 +159,7 @@ def test_a_handler_that_would_not_run_is_refused() -> None:
             lambda kind=kind: torch.ones(2).as_subclass(kind),
             lambda kind=kind: kind([1.0]),
         ):
-            with pytest.raises(NotImplementedError, match=r"would not be called.*TorchDispatchMode"):
+            with pytest.raises(
+                NotImplementedError, match=r"would not be called.*TorchDispatchMode"
+            ):
                 make()
