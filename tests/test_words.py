@@ -8,10 +8,8 @@ lists the places and counts.
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +101,11 @@ OPENINGS = re.compile(r"(?:What|Whether|Of|So many|Who|Whose|Those|How) \w")
 _WORD = re.compile(
     "|".join(f"(?P<w{k}>{pattern})" for k, pattern in enumerate(WORDS)), re.IGNORECASE
 )
+_COMMENT = re.compile(
+    r"""(?s:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3})"""
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?P<comment>\#[^\n]*)"""
+)
+"""Strings, and comments outside of them: a tenth of the time of `tokenize`."""
 _CODE = re.compile(r"```.*?```|``[^`]*``|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.DOTALL)
 
 
@@ -137,9 +140,9 @@ def texts_of(path: Path) -> Iterator[tuple[int, str, bool]]:
                     and " " in part.value
                 ):
                     yield part.lineno, part.value, False
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string, False
+    for match in _COMMENT.finditer(source):
+        if match["comment"]:
+            yield source.count("\n", 0, match.start()) + 1, match["comment"], False
 
 
 def blank(match: re.Match[str]) -> str:
@@ -229,10 +232,11 @@ def _listed(path: Path | None) -> list[Found]:
 def test_names_are_the_fields() -> None:
     found = []
     for path in sorted((ROOT / "functrace").rglob("*.py")):
-        with tokenize.open(path) as file:
-            for token in tokenize.generate_tokens(file.readline):
-                if token.type == tokenize.NAME and token.string.strip("_") in NAMES:
-                    found.append(f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}")
+        code = _COMMENT.sub(blank, path.read_text(encoding="utf-8"))
+        for match in re.finditer(r"\w+", code):
+            if match[0].strip("_") in NAMES:
+                line = code.count("\n", 0, match.start()) + 1
+                found.append(f"{path.relative_to(ROOT)}:{line}: {match[0]}")
     assert not found, "\n".join(found)
 
 
