@@ -253,6 +253,7 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "LerpBackward0": ("lerp.Scalar", None), "LerpBackward1": ("lerp.Tensor", None),
     "LogSoftmaxBackward0": ("_log_softmax", lambda x, dim: (x, dim, False)),
     "SoftmaxBackward0": ("_softmax", lambda x, dim: (x, dim, False)),
+    "MaskedSoftmaxBackward0": ("_masked_softmax", None),
     "LogSoftmaxBackwardDataBackward0": ("_log_softmax_backward_data", _gradient_along),
     "SoftmaxBackwardDataBackward0": ("_softmax_backward_data", _gradient_along),
     "TanhBackwardBackward0": ("tanh_backward", lambda gradient, output, plan: (gradient, output)),

@@ -200,7 +200,7 @@ RUNNING_TANGENT = "batch_norm is not differentiable wrt running_mean and running
 """Message for tangents of running statistics."""
 
 
-def empty_batch(shape: Sequence[int]) -> str:
+def no_statistics(shape: Sequence[int]) -> str:
     """Return the message for statistics of no elements."""
     return f"input tensor must have at least one element, but got input_sizes = {list(shape)}"
 

@@ -487,7 +487,7 @@ def batch_norm_update_stats(
     f.tensors_only("batch_norm_update_stats", input=input)
     shape = f.shape_of(input)
     if not math.prod(shape):
-        raise RuntimeError(errors.empty_batch(shape))
+        raise RuntimeError(errors.no_statistics(shape))
     _check_kind("batch_norm_update_stats_cpu", input, running_mean, running_var)
     with unseen(), no_grad():
         if running_mean is not None and running_var is not None:

@@ -120,6 +120,7 @@ F.triplet_margin_loss(A,A*2,A*3); F.triplet_margin_with_distance_loss(A,A*2,A*3)
 F.cross_entropy(A,m.softmax(1)); F.nll_loss(A,i[:2],n); F.huber_loss(x,y,reduction='none',delta=0.5); F.gelu(x);
 F.gelu(x,approximate='tanh'); F.relu(n,True); F.rrelu(x); F.rrelu(x,training=True); F.softsign(x); F.softmin(A,1);
 F.tanhshrink(x); F.tanh(x); F.sigmoid(x); F.gumbel_softmax(A); F.hardtanh(n,inplace=True);
+torch._masked_softmax(A,A>0,1);
 F.leaky_relu(n,inplace=True); F.elu(n,inplace=True); F.threshold(n,0.1,0.,True);
 F.scaled_dot_product_attention(T,T,T); F.scaled_dot_product_attention(T,T,T,is_causal=True);
 F.embedding(i,E,padding_idx=0); F.embedding(i,E.detach(),max_norm=0.5); F.bilinear(A,B.t(),Vb,y[:2]); F.dropout2d(I);

@@ -27,6 +27,18 @@ OF_LOGITS = "CTCLoss"
 
 KNOWN = {
     "nn_layers": (1, "the message of lstm_cell for a cell state of another size"),
+    "nn_module_parts": (
+        2,
+        "methods of plain tensors do not call the __torch_function__ of other arguments (decision 51)",
+    ),
+    "nn_module_tracking": (
+        100,
+        "utils.module_tracker registers hooks for the modules of functrace.torch, not for PyTorch's",
+    ),
+    "nn_swapped_tensors": (
+        1,
+        "the script compares with Tensor.module_load; PyTorch's files pass an equal function, not that one",
+    ),
     "nn_utils": (1, "skip_init makes parameters on the meta device, which is not here"),
 }
 """By script: how many lines may differ, and why."""

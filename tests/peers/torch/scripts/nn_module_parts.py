@@ -26,6 +26,11 @@ def hooks(torch, log):
     log("hooks of all modules")
     module = import_module(f"{torch.__name__}.nn.modules.module")
     calls = []
+    names = (
+        "forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks", "forward_hooks_with_kwargs",
+        "forward_hooks_always_called",
+    )  # fmt: skip
+    before = [len(getattr(module, f"_global_{name}")) for name in names]  # (PyTorch leaves one of a removed hook)
     handles = [
         module.register_module_forward_hook(lambda *a: calls.append("forward"), always_call=True),
         module.register_module_forward_hook(lambda *a: calls.append(len(a)), with_kwargs=True),
@@ -33,12 +38,8 @@ def hooks(torch, log):
         module.register_module_full_backward_hook(lambda *a: calls.append("backward")),
         module.register_module_full_backward_pre_hook(lambda *a: calls.append("backward pre")),
     ]
-    names = (
-        "forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks", "forward_hooks_with_kwargs",
-        "forward_hooks_always_called",
-    )  # fmt: skip
     log(
-        [len(getattr(module, f"_global_{name}")) for name in names],
+        [len(getattr(module, f"_global_{name}")) - n for name, n in zip(names, before)],
         module._global_is_full_backward_hook,
     )
     layer = torch.nn.Linear(2, 2)
