@@ -146,7 +146,7 @@ class Config:
 
 
 NATIVE = [False]
-"""True if ``jit`` compiles hot programs to machine code."""
+"""True if hot programs are compiled to machine code."""
 
 
 def _flag(name: str, value: bool) -> bool:

@@ -191,7 +191,7 @@ class Runner:
     @property
     def tier(self) -> Tier:
         """Current tier of this program."""
-        if self._native is not None:
+        if NATIVE[0] and self._native is not None:
             return Tier("machine code", len(self.flat.schedule))
         if self._compiled is not None:
             return Tier("source", len(self.flat.schedule))

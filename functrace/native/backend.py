@@ -17,8 +17,8 @@ from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 
 MOST_STATEMENTS: Final = 30_000
-"""Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them. What
-computes indices counts, and so do `ELEMENTS` elements of constants.
+"""Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them. The
+arithmetic of indices counts, and so do `ELEMENTS` elements of constants.
 """
 ELEMENTS: Final = 20
 """Elements of a constant that take as long as a statement: LLVM reads them as text."""

@@ -404,6 +404,26 @@ def test_values_and_branches_of_hot_unjitted_functions_may_change() -> None:
                 np.testing.assert_allclose(_hot(ft.grad(f), x, *case), wanted, rtol=1e-13)
 
 
+def test_arrays_of_closures_of_hot_unjitted_functions_may_change() -> None:
+    weights, scale = np.array([1.0, 2.0, 3.0]), [2.0]
+
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(x) * weights) * scale[0]
+
+    x = np.array([0.25, 0.5, 1.0])
+    with ft.config(native=True):
+        for factor in (1.0, 5.0, 7.0):
+            weights[1], scale[0] = factor, factor + 1.0
+            expected = np.cos(x) * weights * scale[0]
+            for _ in range(40):
+                np.testing.assert_allclose(ft.grad(f)(x), expected, rtol=1e-13)
+            np.testing.assert_allclose(_hot(ft.grad(f), x), expected, rtol=1e-13)
+            for shape in ((), (0,), (1, 2)):
+                some = np.full(shape, 0.5)
+                found = _hot(ft.grad(lambda x: np.sum(x * x) * scale[0]), some)
+                np.testing.assert_allclose(found, some * 2.0 * scale[0], rtol=1e-13)
+
+
 def test_warnings_of_hot_unjitted_functions_name_the_line() -> None:
     def f(x: Any) -> Any:
         return np.sum(np.log(x))

@@ -433,7 +433,9 @@ def linear_cross_entropy(
 ) -> Value:
     """Return ``cross_entropy(linear(input, linear_weight, linear_bias), target)``."""
     if options is not None:
-        raise NotImplementedError("linear_cross_entropy: pass options=None")
+        raise NotImplementedError(
+            "linear_cross_entropy: the logits are computed as a whole, not in chunks: pass options=None"
+        )
     logits = linear(input, linear_weight, linear_bias)
     if ignore_index is None:
         ignore_index = -100
