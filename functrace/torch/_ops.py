@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -337,8 +338,10 @@ class Ops(ModuleType):
         super().__init__("torch.ops")
         self._calls = calls
 
-    def __getattr__(self, name: str) -> _OpNamespace:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
+        if name == "profiler":  # functions that begin and end ranges
+            return importlib.import_module("functrace.torch.autograd.profiler")
         made = self.__dict__[name] = _OpNamespace(name, self._calls)
         return made

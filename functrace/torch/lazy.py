@@ -5,7 +5,7 @@ Layer: 9.
 
 MODULES = (
     "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions",
-    "hub", "jit", "mps", "mtia", "multiprocessing", "originals", "overrides", "profiler",
+    "futures", "hub", "jit", "mps", "mtia", "multiprocessing", "originals", "overrides", "profiler",
     "serialization", "storage", "testing", "torch_version", "types", "version", "xpu", "_dynamo",
     "library", "__future__", "_jit_internal", "_utils", "_VF",
 )  # fmt: skip

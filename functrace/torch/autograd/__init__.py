@@ -61,6 +61,7 @@ __all__ = [
 if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.torch.autograd import functional as functional
     from functrace.torch.autograd import profiler as profiler
+    from functrace.torch.autograd import profiler_util as profiler_util
 else:
     __getattr__, __dir__ = _lazy_attributes(
         __name__,
@@ -68,7 +69,9 @@ else:
         {
             "functional": "",
             "profiler": "",
+            "profiler_util": "",
             "_profiler_enabled": f"{__name__}.profiler",
+            "kineto_available": f"{__name__}.profiler",
             "torch": "functrace",
         },
     )

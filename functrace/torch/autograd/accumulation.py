@@ -24,7 +24,7 @@ from functrace.executor.parallel.operations import LEAST_BYTES, spread_ufunc
 from functrace.ir.aval import aval_of
 from functrace.locks import after_fork
 from functrace.torch import errors
-from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.grad_mode import MODES, is_dispatching
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.promotion import check_broadcast
 from functrace.torch.dispatch.quiet import run_quietly
@@ -118,7 +118,7 @@ def accumulate(variable: Tensor, gradient: Tensor, is_alone: bool = False) -> No
     """
     if not (variable._requires or variable.requires_grad):
         return
-    if MODES.dispatch is not None and not MODES.recording:
+    if MODES.dispatch is not None and not MODES.recording and is_dispatching():
         accumulate_seen(variable, gradient)
         return
     with _LOCKS[id(variable) >> 6 & 63]:

@@ -97,7 +97,7 @@ class BackwardPass:
     def run(self, grads: Sequence[Tensor | None]) -> None:
         """Run the pass from the gradients of the roots."""
         if not ANOMALY.enabled:
-            self.advance(grads, plain=not RESIZED)
+            self.advance(grads, plain=not RESIZED and _profile() is None)
             return
         try:
             self.advance(grads, plain=False)
@@ -201,6 +201,16 @@ class BackwardPass:
     def visit(
         self, node: GraphNode, given: list[Tensor | None], reached: set[GraphNode] | None
     ) -> Sequence[Tensor | None] | None:
+        """Run a node as `evaluate` does, as an event of the active profile, if there is one."""
+        profile = _profile()
+        if profile is None:
+            return self.evaluate(node, given, reached)
+        with profile.running(f"autograd::engine::evaluate_function: {node.name()}", node):
+            return self.evaluate(node, given, reached)
+
+    def evaluate(
+        self, node: GraphNode, given: list[Tensor | None], reached: set[GraphNode] | None
+    ) -> Sequence[Tensor | None] | None:
         """Run a node with its hooks on its gradients, and capture requested gradients; None if it
         need not run.
 
@@ -224,6 +234,12 @@ class BackwardPass:
         if ANOMALY.enabled and ANOMALY.check_nan:
             refuse_nan(node, results)
         return as_expected(node, results) if RESIZED else results
+
+
+def _profile() -> Any:
+    """Return the observer of the active profile; see dispatch/profiling.py."""
+    dispatch = MODES.dispatch
+    return dispatch if dispatch is not None and dispatch.is_passive else None
 
 
 def as_expected(node: GraphNode, results: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -301,7 +317,12 @@ def call(
     if node._prehooks:
         for hook in list(node._prehooks.values()):
             given = list(replaced_all(hook, given, hook(tuple(given))))
-    results = node.run(given)
+    profile = _profile()
+    if profile is None:
+        results = node.run(given)
+    else:
+        with profile.running(node.name(), node, given):
+            results = node.run(given)
     if needed is not None and node.drops_unneeded:
         results = [r if e[0] in needed else None for r, e in zip(results, node._edges, strict=True)]
     if type(node) is AccumulateGrad:

@@ -73,6 +73,10 @@ class Modes(threading.local):
     """The handler that gets operations instead of running them, while a dispatch mode is active;
     see dispatch.py.
     """
+    step: Callable[[str, Callable[[], Any]], Any] | None = None
+    """Runs a named part of an operation as an event of the active profile; see
+    dispatch/profiling.py.
+    """
     graph_exec_group: Any = None
     """The group of backward passes for which checkpoints recompute once; see
     utils/recomputation.py.
@@ -89,6 +93,12 @@ class Modes(threading.local):
 
 MODES = Modes()
 """The modes of the current thread."""
+
+
+def is_dispatching() -> bool:
+    """Return True if a dispatch mode replaces operations; an active profile alone does not."""
+    dispatch = MODES.dispatch
+    return dispatch is not None and not (dispatch.is_passive and dispatch.inner is None)
 
 
 def is_grad_enabled() -> bool:

@@ -25,7 +25,7 @@ from functrace.locks import Lock
 from functrace.torch import errors
 from functrace.torch.autograd.accumulation import ALONE, accumulate, laid_as
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
-from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.grad_mode import MODES, is_dispatching
 from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
 from functrace.torch.autograd.hooks import (
     disable_saved_tensors_hooks,
@@ -341,7 +341,7 @@ class OpNode(NativeNode):
                     for g, a in itertools.zip_longest(grads, outputs)
                 ]
         values = []
-        if MODES.recording or DUALS.level is not None or MODES.dispatch is not None:
+        if MODES.recording or DUALS.level is not None or is_dispatching():
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)

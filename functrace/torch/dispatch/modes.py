@@ -90,6 +90,8 @@ class ThreadModes:
     """
 
     __slots__ = ("call", "is_beneath", "modes")
+    is_passive = False
+    """False: operations are replaced; True for the observer of a profile (profiling.py)."""
 
     def __init__(
         self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: ForwardedCall | None = None
@@ -361,11 +363,15 @@ def activate(modes: tuple[Any, ...]) -> None:
     now = MODES.dispatch
     beneath_autograd = now is not None and now.is_beneath
     call = None if now is None else now.call
-    MODES.dispatch = (
+    made = (
         ThreadModes(modes, is_beneath=beneath_autograd, call=call)
         if modes or beneath_autograd
         else None
     )
+    if now is not None and now.is_passive:
+        now.inner = made
+    else:
+        MODES.dispatch = made
 
 
 @contextmanager

@@ -215,7 +215,6 @@ def default(
         return converted(result, cls)
 
 
-@final
 class Overridable:
     """A public function whose arguments may handle the call; equal to the plain one."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -121,7 +122,7 @@ MIN = Op(
 @ROWS.function()
 def sum(
     input: Operand,
-    dim: Dims = None,
+    dim: Dims | EllipsisType = ...,
     keepdim: bool = False,
     *,
     dtype: DtypeLike | None = None,
@@ -129,14 +130,17 @@ def sum(
 ) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
     if out is not None:
+        dims = None if dim is ... else dim
         return put_out(
-            out, "sum", (input, dim, keepdim), lambda: sum(input, dim, keepdim, dtype=dtype)
+            out, "sum", (input, dims, keepdim), lambda: sum(input, dim, keepdim, dtype=dtype)
         )
     if not isinstance(input, Tensor):
         tensors_only("sum", input=input)
     input = _in_dtype(input, dtype)
-    if dim is None and not keepdim:
-        return apply(SUM, (input,))
+    if dim is ...:  # (an explicit None is PyTorch's other overload)
+        if not keepdim:
+            return apply(SUM, (input,))
+        dim = None
     return apply(
         SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("sum", keepdim))
     )
@@ -145,7 +149,7 @@ def sum(
 @ROWS.function()
 def mean(
     input: Operand,
-    dim: Dims = None,
+    dim: Dims | EllipsisType = ...,
     keepdim: bool = False,
     *,
     dtype: DtypeLike | None = None,
@@ -157,8 +161,9 @@ def mean(
         RuntimeError: for integers.
     """
     if out is not None:
+        dims = None if dim is ... else dim
         return put_out(
-            out, "mean", (input, dim, keepdim), lambda: mean(input, dim, keepdim, dtype=dtype)
+            out, "mean", (input, dims, keepdim), lambda: mean(input, dim, keepdim, dtype=dtype)
         )
     if not isinstance(input, Tensor):
         tensors_only("mean", input=input)
@@ -169,8 +174,10 @@ def mean(
         input = to(input, dtype)
     if dtype_of(input).kind not in "fcV":
         raise RuntimeError(errors.mean_of_integers(DTYPES[dtype_of(input)].printed))
-    if dim is None and not keepdim:
-        return apply(MEAN, (input,))
+    if dim is ...:
+        if not keepdim:
+            return apply(MEAN, (input,))
+        dim = None
     return apply(
         MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("mean", keepdim))
     )

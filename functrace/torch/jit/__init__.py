@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NoReturn, TypeVar
 
 from functrace.errors import UnsupportedFunctionError
+from functrace.torch.futures import Future
 from functrace.torch.jit import annotations
 
 __all__ = [
@@ -143,13 +144,23 @@ def is_tracing() -> bool:
 
 
 def fork(func: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-    """Call the function at once; `wait` returns its result."""
-    return func(*args, **kwargs)
+    """Call the function at once; returns a `functrace.torch.futures.Future` of its result."""
+    made = Future()
+    try:
+        result = func(*args, **kwargs)
+    except BaseException as error:
+        made.set_exception(error)
+    else:
+        made.set_result(result)
+    return made
 
 
-def wait(future: T) -> T:
-    """Return the result of `fork`."""
-    return future
+def wait(future: Future) -> Any:
+    """Return the result of `fork`, or raise its error."""
+    return future.wait()
+
+
+_fork, _wait = fork, wait
 
 
 def set_fusion_strategy(strategy: object) -> list[Any]:

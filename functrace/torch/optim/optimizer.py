@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
 from functrace.torch import namespace as torch
-from functrace.torch.autograd.grad_mode import restore, state, switch
+from functrace.torch.autograd.grad_mode import MODES, restore, state, switch
 from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.functions.constants import typename
 from functrace.torch.optim import errors
@@ -335,7 +335,12 @@ class Optimizer:
                     if not (isinstance(found, tuple) and len(found) == 2):
                         raise RuntimeError(errors.step_hook_result(func, found))
                     args, kwargs = found
-            result = func(*args, **kwargs)
+            profile = MODES.dispatch
+            if profile is None or not profile.is_passive:
+                result = func(*args, **kwargs)
+            else:
+                with profile.range(f"Optimizer.step#{type(self).__name__}.step"):
+                    result = func(*args, **kwargs)
             self._optimizer_step_code()
             if _global_optimizer_post_hooks or self._optimizer_step_post_hooks:
                 for hook in chain(

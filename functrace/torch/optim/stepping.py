@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functrace.torch import namespace as torch
-from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.grad_mode import MODES, is_dispatching
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.overrides import _PLAIN, has_overrides
 from functrace.torch.dispatch.quiet import run_quietly
@@ -60,7 +60,7 @@ _REAL = {
 
 def is_direct() -> bool:
     """Return True if operations on tensors are no more than operations on their arrays."""
-    return MODES.dispatch is None and DUALS.level is None and not MIRRORS and not MODES.recording
+    return not is_dispatching() and DUALS.level is None and not MIRRORS and not MODES.recording
 
 
 def arrays_of(tensors: Sequence[Tensor]) -> list[Any] | None:

@@ -43,15 +43,23 @@ def _layout(options: Options, shape: tuple[int, ...]) -> Array:
     """Return an array whose memory order the result has: that of ``out``, if it fits."""
     if options.out is not None and options.out._array.shape == shape:
         return options.out._array
-    return np.empty(shape, np.int8)
+    make = lambda: np.empty(shape, np.int8)  # noqa: E731
+    return make() if MODES.step is None else MODES.step("aten::empty", make)
 
 
 def _layout_like(options: Options, input: Operand) -> Array:
     return in_layout_of(input, np.empty(shape_of(input), np.int8), options.memory_format)
 
 
-def _drawn(like: Array, draw: Callable[[int], Array]) -> Any:
-    """Return numbers in the shape and memory order of an array."""
+def _drawn(name: str, like: Array, draw: Callable[[int], Array]) -> Any:
+    """Return numbers in the shape and memory order of an array; with an event in a profile."""
+    step = MODES.step
+    if step is not None:
+        MODES.step = None
+        try:
+            return step(name, lambda: _drawn(name, like, draw))
+        finally:
+            MODES.step = step
     if not MODES.examples:
         return placed(draw(like.size), like)
     return for_each_example(like.shape, lambda shape: draw(math.prod(shape)).reshape(shape))
@@ -60,7 +68,7 @@ def _drawn(like: Array, draw: Callable[[int], Array]) -> Any:
 def _uniform(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Array:
     engine = engine_of(name, options.generator, each=True)
     kind = _of_floats("check_uniform_bounds", kind)
-    return _drawn(like, lambda count: uniforms(engine, count, kind))
+    return _drawn("aten::uniform_", like, lambda count: uniforms(engine, count, kind))
 
 
 def _normal(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Array:
@@ -69,7 +77,11 @@ def _normal(name: str, options: Options, kind: np.dtype[Any], like: Array) -> Ar
         return np.empty(like.shape, kind)
     kind = _of_floats("normal_kernel_cpu", kind)
     is_contiguous = like.flags.c_contiguous
-    return _drawn(like, lambda count: normals(engine, count, kind, is_contiguous=is_contiguous))
+    return _drawn(
+        "aten::normal_",
+        like,
+        lambda count: normals(engine, count, kind, is_contiguous=is_contiguous),
+    )
 
 
 def _integers(
@@ -77,7 +89,9 @@ def _integers(
 ) -> Array:
     low, high = integer_bounds(low, high, kind)
     engine = engine_of(name, options.generator, each=True)
-    return _drawn(like, lambda count: integers(engine, count, low, high - low, kind))
+    return _drawn(
+        "aten::random_", like, lambda count: integers(engine, count, low, high - low, kind)
+    )
 
 
 def _limits(name: str, bounds: Sequence[Any], low: object, high: object) -> tuple[int, int]:

@@ -297,7 +297,7 @@ class _Naming:
     `ThreadModes`.
     """
 
-    is_beneath = False
+    is_beneath = is_passive = False
     modes = ()
 
     def __init__(self, mode: _CachingTorchDispatchMode) -> None:
