@@ -87,7 +87,7 @@ class Modes(threading.local):
     """
     randomness: str = "same"
     """The treatment of random functions: ``"error"`` inside ``torch.func.vmap``, unless its
-    ``randomness`` differs.
+    ``randomness`` differs; ``"unsupported"`` inside PyTorch's older ``vmap``.
     """
 
 
@@ -123,6 +123,16 @@ def switch(recording: bool) -> None:
         MODES.requested = recording
     else:
         MODES.recording, MODES.since = recording, -1 if recording else newest_recording()
+
+
+@contextmanager
+def without_random_numbers() -> Generator[None, None, None]:
+    """Refuse random functions, as inside PyTorch's older ``vmap``, which checks use."""
+    before, MODES.randomness = MODES.randomness, "unsupported"
+    try:
+        yield
+    finally:
+        MODES.randomness = before
 
 
 State = tuple[bool | None, int, bool]

@@ -21,9 +21,11 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from functrace.api.batching.mapping import vmap
+from functrace.errors import FunctraceError
 from functrace.torch import errors
 from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad
+from functrace.torch.autograd.grad_mode import without_random_numbers
 from functrace.torch.autograd.gradcheck_forward import check_batched_forward, check_forward
 from functrace.torch.autograd.gradcheck_older import (  # noqa: F401 (PyTorch exports them here)
     get_analytical_jacobian,
@@ -561,7 +563,11 @@ class Check:
                 return [np.zeros_like(x._array) if g is None else g._array
                         for x, g in zip(self.wanted, found, strict=True)]  # fmt: skip
 
-            mapped = vmap(pulled)(seeds)
+            try:
+                with without_random_numbers():
+                    mapped = vmap(pulled)(seeds)
+            except (RuntimeError, FunctraceError) as error:
+                raise GradcheckError(errors.batched_gradients_raise(error)) from error
             for i, (together, alone) in enumerate(
                 zip(mapped, zip(*map(pulled, seeds), strict=True), strict=True)
             ):

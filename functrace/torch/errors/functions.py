@@ -175,6 +175,10 @@ RANDOM_IN_VMAP = (
     "'different' randomness "
     "flags on vmap or perform the randomness operation out of vmap"
 )
+RANDOM_IN_OLDER_VMAP = (
+    "vmap: We do not yet support calling random operations inside of vmap. Please perform random "
+    "operations outside of vmap as a workaround"
+)
 SAME_OF_BATCHED = (
     "Vmap does not currently support same randomness with a batched tensor input. Please file an "
     "issue with functorch"

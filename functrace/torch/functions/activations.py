@@ -82,8 +82,28 @@ def _leaky(x: Array, slope: float) -> Any:
     return ew.where(ew.greater(x, 0), x, ew.mul(x, slope))
 
 
-def _threshold(x: Array, threshold: float, value: float) -> Any:
-    return ew.where(ew.less_equal(x, threshold), x.dtype.type(value), x)
+def _threshold(x: Array, threshold: complex, value: complex, *_kinds: type) -> Any:
+    bound, value = threshold.real, value.real
+    return ew.where(ew.less_equal(x, bound), x.dtype.type(value), x)
+
+
+def _real_numbers(*given: Any) -> tuple[Any, ...]:
+    """Return numbers for `_threshold`, and their types: 1 and True are saved as they are given.
+
+    Raises:
+        TypeError: for tensors that require grad, or have several elements.
+        RuntimeError: for numbers that are not real.
+    """
+    found = []
+    for name, place, x in zip(("threshold", "value"), (1, 2), given, strict=True):
+        if isinstance(x, Tensor):
+            if x.requires_grad or x.dim():
+                raise TypeError(errors.must_be("threshold", name, place, "Number", "Tensor"))
+            x = x.item()
+        if isinstance(x, complex) and x.imag:
+            raise RuntimeError("value cannot be converted to type float without overflow")
+        found.append(x)
+    return *found, *map(type, found)
 
 
 def _hardshrink(x: Array, bound: float) -> Any:
@@ -456,19 +476,19 @@ def leaky_relu_(input: Operand, negative_slope: float = 0.01) -> Value:
 @ROWS.function("nn.functional", name="threshold")
 def threshold(input: Operand, threshold: float, value: float, inplace: bool = False) -> Value:
     """Return ``input`` where it is above the threshold, ``value`` elsewhere."""
-    return _apply(THRESHOLD, input, (threshold, value), inplace, "threshold")
+    return _apply(THRESHOLD, input, _real_numbers(threshold, value), inplace, "threshold")
 
 
 @ROWS.function("function", name="threshold")
 def plain_threshold(input: Operand, threshold: float, value: float) -> Value:
     """Return ``input`` where it is above the threshold, ``value`` elsewhere."""
-    return _apply(THRESHOLD, input, (threshold, value), False, "threshold")
+    return _apply(THRESHOLD, input, _real_numbers(threshold, value), False, "threshold")
 
 
 @ROWS.function("function nn.functional")
 def threshold_(input: Operand, threshold: float, value: float) -> Value:
     """`threshold`, in place."""
-    return _apply(THRESHOLD, input, (threshold, value), True, "threshold_")
+    return _apply(THRESHOLD, input, _real_numbers(threshold, value), True, "threshold_")
 
 
 @ROWS.function("function method nn.functional")

@@ -110,6 +110,46 @@ def unique(
     return _requested(found, return_inverse, return_counts)
 
 
+def _unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the different elements, and their places or an empty tensor: PyTorch's function
+    beneath an older `unique`.
+    """
+    values, inverse = unique(input, sorted, True)
+    refuse_derivative(values, input, "UniqueBackward0", "_unique")
+    return values, inverse if return_inverse else _no_places()
+
+
+def _unique2(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the different elements, and their places and counts or empty tensors: PyTorch's
+    function beneath `unique`.
+    """
+    values, inverse, counts = unique(input, sorted, True, True)
+    return (
+        values,
+        inverse if return_inverse else _no_places(),
+        counts if return_counts else _no_places(),
+    )
+
+
+def unique_dim(
+    input: Tensor,
+    dim: int,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the different slices of a dimension, their places, and their counts."""
+    return unique(input, sorted, True, True, dim)
+
+
+def _no_places() -> Tensor:
+    return fresh(np.zeros(0, np.int64))
+
+
 @ROWS.function()
 def unique_consecutive(
     input: Operand,

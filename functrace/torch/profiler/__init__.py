@@ -54,7 +54,7 @@ class ProfilerActivity(IntEnum):
 
 
 class ProfilerAction(Enum):
-    """What a profile does during a step."""
+    """Action of a profile during a step."""
 
     NONE = 0
     WARMUP = 1

@@ -131,8 +131,11 @@ def generator() -> Generator:
     """Return the generator of all random functions.
 
     Raises:
-        RuntimeError: inside ``torch.func.vmap``, unless ``randomness="same"``.
+        RuntimeError: inside ``torch.func.vmap``, unless ``randomness="same"``; inside the ``vmap``
+            of `gradcheck`.
     """
+    if MODES.randomness == "unsupported":
+        raise RuntimeError(errors.RANDOM_IN_OLDER_VMAP)
     if MODES.randomness == "error":
         raise RuntimeError(errors.RANDOM_IN_VMAP)
     return GENERATOR

@@ -1,4 +1,4 @@
-"""Lists of events print, and average, as PyTorch's do; names of events of common operations agree."""
+"""Lists of events print, and average, as PyTorch's do; names of the events of a program agree."""
 
 from __future__ import annotations
 
