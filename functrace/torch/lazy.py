@@ -32,6 +32,7 @@ NAMES = {
         "comparing": ("check_script",),
         "compiler": ("compile",),
         "cuda": ("OutOfMemoryError", "AcceleratorError"),
+        "_lobpcg": ("lobpcg",),
         "functions.searching": ("_unique", "_unique2"),
         "nn.utils.weight_norm": ("norm_except_dim",),
         "serialization": ("save", "load"),

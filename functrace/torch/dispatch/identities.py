@@ -184,7 +184,7 @@ _drawn = lambda x, drawn, *shown: (x, *shown)  # noqa: E731
 _shape = lambda x, shape: (x, list(shape))  # noqa: E731
 IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "ClampBackward0": ("clamp.Tensor", None), "ClampBackward1": ("clamp", None),
-    "ConjBackward0": ("_conj", None),
+    "ConjBackward0": ("_conj", None), "NegViewBackward0": ("_neg_view", None),
     "FillBackward2": ("fill.Scalar", None),
     "FillBackward3": ("fill.Tensor", lambda x, value: (x, as_tensor(value, x))),
     "IndexFillBackward0": (

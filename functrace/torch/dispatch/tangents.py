@@ -36,7 +36,7 @@ from functrace.torch.dispatch.applying import Op, apply, evaluate_on_tensors
 from functrace.torch.dispatch.derivation import Case, through_views
 from functrace.torch.dispatch.dual import AliasOf, Dual, forward_base, hidden, is_forward_enabled
 from functrace.torch.dispatch.plans import MOST_BYTES, MOST_PLANS
-from functrace.torch.tensors.mirrors import is_conjugate
+from functrace.torch.tensors.mirrors import is_conjugate, is_negative
 from functrace.torch.tensors.steps import Steps, view_written
 from functrace.torch.tensors.tensor import Tensor, wrap
 from functrace.torch.tensors.views import in_place_form, write
@@ -204,7 +204,8 @@ def has_same_layout(a: Tensor, b: Tensor) -> bool:
     x, y = a._array, b._array
     if isinstance(x, Tracer) or isinstance(y, Tracer):
         return True
-    return x.shape == y.shape and is_conjugate(x) == is_conjugate(y) and _layout(x) == _layout(y)
+    is_same_kind = is_conjugate(x) == is_conjugate(y) and is_negative(x) == is_negative(y)
+    return x.shape == y.shape and is_same_kind and _layout(x) == _layout(y)
 
 
 def _layout(array: Array) -> tuple[int, int, tuple[int, ...]]:

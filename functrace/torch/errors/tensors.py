@@ -47,6 +47,12 @@ OVERLAPPING_OPERAND = (
     "Please clone() the tensor before performing the operation."
 )
 NUMPY_OF_CONJUGATE = "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
+PAIRS_OF_CONJUGATE = (
+    "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so "
+    "you can view it as real, use self.resolve_conj(); however, be warned that the resulting tensor "
+    "will NOT alias the original."
+)
+NUMPY_OF_NEGATIVE = "Can't call numpy() on Tensor that has negative bit set. Use tensor.resolve_neg().numpy() instead."
 FILL_BY_BYTES = "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
 VIEW_NOT_COMPATIBLE = (
     "view size is not compatible with input tensor's size and stride (at least one dimension spans "

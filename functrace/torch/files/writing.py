@@ -20,7 +20,7 @@ from functrace.torch.tensors.dtypes import DTYPES, dtype
 from functrace.torch.tensors.formats import layout
 from functrace.torch.tensors.geometry import Geometry, geometry_of, memory_of, row_of
 from functrace.torch.tensors.memory import TypedStorage, UntypedStorage
-from functrace.torch.tensors.mirrors import is_conjugate
+from functrace.torch.tensors.mirrors import is_lazy
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.strides import dense_strides
 from functrace.torch.tensors.tensor import Mirrored, Tensor
@@ -396,7 +396,7 @@ def _memory(tensor: Tensor) -> tuple[Array, Geometry]:
     storage of this dtype.
     """
     array = tensor._array
-    if not is_conjugate(array):
+    if not is_lazy(array):
         memory = memory_of(tensor)
         flags = memory.flags
         is_dense = flags.c_contiguous or flags.f_contiguous

@@ -31,6 +31,7 @@ from functrace.torch.dispatch.rows import FunctionTable, Run
 from functrace.torch.functions import elementwise as f
 from functrace.torch.functions.elementwise import BOTH, RESULT, SELF
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.mirrors import is_negative
 from functrace.torch.tensors.tensor import Operand, Tensor, Value
 from functrace.torch.tensors.views import write
 from functrace.tracing import Tracer
@@ -488,11 +489,11 @@ def polar(abs: Operand, angle: Operand) -> Value:
     return apply(POLAR, (abs, angle))
 
 
-@ROWS.function("function")
+@ROWS.function()
 def is_neg(input: Operand) -> bool:
-    """Return False: negation makes no views here."""
+    """Return True if a tensor is a negated view, as the imaginary part of a conjugate is."""
     f.tensors_only("is_neg", input=input)
-    return False
+    return isinstance(input, Tensor) and is_negative(input._array)
 
 
 @ROWS.function("function")

@@ -46,7 +46,7 @@ from functrace.torch.tensors.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.tensors.dtypes import dtype as Dtype
 from functrace.torch.tensors.formats import channels_last, channels_last_3d, preserve_format
 from functrace.torch.tensors.formats import memory_format as MemoryFormat
-from functrace.torch.tensors.mirrors import conjugated, is_conjugate
+from functrace.torch.tensors.mirrors import conjugated, is_conjugate, is_negative, negated
 from functrace.torch.tensors.orders import laid, ordered
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, is_expanded
 from functrace.tracing import Tracer
@@ -627,6 +627,7 @@ def round(run: Run) -> Callable[..., Value]:
 
 
 CONJ = Op("ConjBackward0", conjugated, is_view=True)
+NEG_VIEW = Op("NegViewBackward0", negated, is_view=True)
 ROWS.op(
     "angle",
     lambda x: ew.angle(x if x.dtype.kind == "c" else ew.add(x, 0.0)),  # the angle of -0. is 0
@@ -651,8 +652,20 @@ def resolve_conj(input: Operand) -> Value:
 
 @ROWS.function()
 def resolve_neg(input: Operand) -> Value:
-    """Return the tensor itself: negation makes no views here."""
-    return input
+    """Return a copy of a negated view; any other tensor is returned itself."""
+    return clone(input) if isinstance(input, Tensor) and is_negative(input._array) else input
+
+
+@ROWS.function("method")
+def _neg_view(self: Tensor) -> Value:
+    """Return the negation, a view.
+
+    Raises:
+        NotImplementedError: for bools.
+    """
+    if self._array.dtype.kind == "b":
+        raise NotImplementedError(errors.no_kernel("neg_cpu").format("Bool"))
+    return apply(NEG_VIEW, (self,))
 
 
 @ROWS.function()

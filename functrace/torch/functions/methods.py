@@ -267,7 +267,7 @@ for _name in (
     "is_xpu",
 ):
     add_constant(ROWS, _name, "Always False: functrace has no such tensors.", False)
-for _name in ("is_neg", "is_pinned", "is_coalesced"):
+for _name in ("is_pinned", "is_coalesced"):
     add_constant(ROWS, _name, "Always False: functrace has no such tensors.", False, "method")
 
 

@@ -19,7 +19,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import reshape
-from functrace.torch.tensors.mirrors import is_conjugate
+from functrace.torch.tensors.mirrors import is_lazy
 from functrace.torch.tensors.steps import view_written
 from functrace.torch.tensors.strides import Geometry, Sizes, dense_strides, stride_rule
 from functrace.torch.tensors.tensor import Tensor, View, before_write, followed_geometry
@@ -159,11 +159,11 @@ def geometry_of(tensor: Tensor) -> Geometry:
                 "first",
             )
         return array.shape, dense_strides(array.shape), 0
-    if is_conjugate(array):
+    if is_lazy(array):
         raise UnsupportedFunctionError(
-            "a conjugate has its own memory here: it is not in the storage of its source",
+            "a conjugate or negation has its own memory here: it is not in the storage of its source",
             fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() "
-            "first",
+            "or resolve_neg() first",
         )
     begin = address_of(memory_of(tensor))
     if array.size or tensor._view is None:

@@ -16,6 +16,7 @@ from functrace.torch import errors
 from functrace.torch.dispatch.applying import Op, apply
 from functrace.torch.dispatch.rows import FunctionTable
 from functrace.torch.functions.elementwise import tensors_only
+from functrace.torch.tensors.mirrors import MIRRORS, is_conjugate
 from functrace.torch.tensors.steps import view_written
 from functrace.torch.tensors.strides import stride_rule
 from functrace.torch.tensors.tensor import Tensor, Value
@@ -66,6 +67,8 @@ def view_as_real(input: Tensor) -> Value:
     tensors_only("view_as_real", input=input)
     if input._array.dtype.kind != "c":
         raise RuntimeError(errors.PAIRS_OF_REAL)
+    if MIRRORS and is_conjugate(input._array):
+        raise RuntimeError(errors.PAIRS_OF_CONJUGATE)
     return apply(AS_PAIRS, (input,))
 
 

@@ -35,7 +35,7 @@ from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.tensors.device import CPU, device
 from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype
-from functrace.torch.tensors.mirrors import MIRRORS, Mirror, mirror_of, renewed
+from functrace.torch.tensors.mirrors import MIRRORS, Mirror, is_conjugate, is_negative, mirror_of, renewed
 from functrace.torch.tensors.orders import copied
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.steps import Step
@@ -494,7 +494,7 @@ class Tensor(Methods):
         refuse_narrow(self._array)
         if MIRRORS and (mirror := mirror_of(self._array)) is not None:
             if not force:
-                refuse_mirrored(mirror)
+                refuse_mirrored(self._array, mirror)
             return self._array.copy()
         return self._array if MODES.dispatch is None else MODES.dispatch.detach(self)._array
 
@@ -503,7 +503,7 @@ class Tensor(Methods):
             raise RuntimeError(errors.NUMPY_OF_REQUIRES_GRAD)
         refuse_narrow(self._array)
         if MIRRORS and (mirror := mirror_of(self._array)) is not None:
-            refuse_mirrored(mirror)
+            refuse_mirrored(self._array, mirror)
         return np.array(self._array, dtype, copy=copy)
 
     def __array_wrap__(
@@ -684,12 +684,19 @@ def class_for(array: Any) -> type[Tensor]:
     return Mirrored if MIRRORS and mirror_of(array) is not None else Tensor
 
 
-def refuse_mirrored(mirror: Mirror) -> NoReturn:
-    """Refuse to give NumPy the memory of a conjugate, or (unlike PyTorch) of the conjugate of a
-    part of one.
+def refuse_mirrored(array: Array, mirror: Mirror) -> NoReturn:
+    """Refuse to give NumPy the memory of a conjugate or negation, or (unlike PyTorch) of the
+    conjugate of a part of one.
     """
-    if mirror.is_conjugate:
+    if is_conjugate(array):
         raise RuntimeError(errors.NUMPY_OF_CONJUGATE)
+    if is_negative(array):
+        raise RuntimeError(errors.NUMPY_OF_NEGATIVE)
+    if mirror.is_conjugate or mirror.is_negative:  # the real parts of a conjugate
+        raise UnsupportedFunctionError(
+            "a part of a conjugate has its own memory here",
+            fix="take numpy() of the same part of its source, or clone() it first",
+        )
     raise UnsupportedFunctionError(
         "the conjugate of a part of a conjugate has its own memory here",
         fix="take numpy() of the same part of its source, or clone() it first",

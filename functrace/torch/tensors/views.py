@@ -56,7 +56,7 @@ from functrace.torch.dispatch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import is_alone, replace, shown, traced_of
 from functrace.torch.tensors.dtypes import DTYPES
-from functrace.torch.tensors.mirrors import MIRRORS, conjugated, refresh
+from functrace.torch.tensors.mirrors import MIRRORS, conjugated, negated, refresh
 from functrace.torch.tensors.steps import Steps, part, with_part
 from functrace.torch.tensors.tensor import (
     UNVERSIONED,
@@ -137,7 +137,7 @@ def renew_node(tensor: Tensor, view: View) -> None:
         raise RuntimeError(errors.no_grad_view(view.made, made_by(tensor), through_base=True))
     base = view.base
     steps = view.steps
-    replays = MODES.replays_views or steps[-1][0] is conjugated
+    replays = MODES.replays_views or steps[-1][0] in (conjugated, negated)
     if replays and all(op is not None for _, _, op in steps):
         node, output_nr = replayed(base, steps)
         view.version = tensor._counter[0]
