@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -454,9 +455,7 @@ class _Splitter:
             case For():
                 body = self.block(statement.body)
                 count = self.atom(statement.count)
-                b.body.append(
-                    For(statement.counter, count, statement.reverse, body, statement.independent)
-                )
+                b.body.append(replace(statement, count=count, body=body))
             case While(condition, value, body):
                 first = self.block(condition)
                 b.body.append(While(first, self.atom(value), self.block(body)))

@@ -136,6 +136,13 @@ class Printer:
         self._numbers: Iterator[int] = itertools.count()
         self._block = "entry"
         self._slots: dict[str, DType] = {}
+        self.vector_calls: set[int] = set()
+        """Lanes of the vector forms of kernels that are called."""
+        self._lane = ""
+        """Counter of the loop whose steps are lanes, while its body is printed as vectors."""
+        self._vectors: set[str] = set()
+        self._spread: dict[str, str] = {}
+        """Vectors all of whose lanes are a scalar, by scalar."""
 
     # -- text --
 
@@ -157,7 +164,11 @@ class Printer:
     def atom(self, atom: Atom) -> str:
         """Return the text of an operand."""
         if type(atom) is not Const:
-            return f"%{atom.name}"
+            if not self._lane or atom.name in self._vectors:
+                return f"%{atom.name}"
+            if atom.name == self._lane:
+                return f"<{', '.join(f'i64 {k}' for k in range(self._lanes))}>"
+            return self._splat(f"%{atom.name}", type_of(atom.dtype))
         text = constant_text(atom.value, atom.dtype)
         return text if self._lanes == 1 else f"splat ({type_of(atom.dtype)} {text})"
 
@@ -169,7 +180,20 @@ class Printer:
             self.entry.append(
                 f"  %minus_zero_{kind} = load {kind}, ptr @functrace_minus_zero_{kind}"
             )
-        return f"fadd {kind} {text}, %minus_zero_{kind}"
+        zero = f"%minus_zero_{kind}"
+        return f"fadd {self.kind(dtype)} {text}, {self._splat(zero, kind) if self._lane else zero}"
+
+    def _splat(self, scalar: str, kind: str) -> str:
+        """Return the vector whose lanes are a scalar."""
+        found = self._spread.get(scalar)
+        if found is None:
+            many = f"<{self._lanes} x {kind}>"
+            one = self._value(f"insertelement {many} poison, {kind} {scalar}, i64 0")
+            found = self._value(
+                f"shufflevector {many} {one}, {many} poison, <{self._lanes} x i32> zeroinitializer"
+            )
+            self._spread[scalar] = found
+        return found
 
     def _operands(self, let: Let) -> list[str]:
         """Return the texts of the operands, some hidden; see `Printer`."""
@@ -216,6 +240,10 @@ class Printer:
             match statement:
                 case Let():
                     self._let(statement)
+                case Load() if self._lane:
+                    self._load_lanes(statement)
+                case Store() if self._lane:
+                    self._store_lanes(statement)
                 case Load(name, dtype, buffer, index):
                     where = self.address(buffer, index)
                     if dtype.kind == "b":
@@ -262,7 +290,12 @@ class Printer:
                     self._add(f"br label %{end}")
                     self._label(end)
                 case Fail(value, code):
-                    self._fail(self.atom(value), code)
+                    text = self.atom(value)
+                    if self._lane:
+                        kind = self.kind(value.dtype)
+                        name = self.intrinsic("vector.reduce.or", [kind], "i1")
+                        text = self._value(f"call i1 {name}({kind} {text})")
+                    self._fail(text, code)
                 case MatrixProduct():
                     self._product(statement)
 
@@ -299,7 +332,53 @@ class Printer:
         self._add(f"br label %{no}")
         self._label(no)
 
+    def _in_lanes(self, loop: For) -> None:
+        """Print the steps of a loop as the lanes of vectors."""
+        assert type(loop.count) is Const
+        self._lanes, self._lane = loop.count.value, loop.counter
+        self._vectors, self._spread = set(), {}
+        self.vector_calls.add(self._lanes)
+        self.block(loop.body)
+        self._lanes, self._lane = 1, ""
+
+    def _load_lanes(self, load: Load) -> None:
+        kind, stored = type_of(load.dtype), stored_type(load.dtype)
+        stride, index = _without(load.index, self._lane)
+        where = self.address(load.buffer, index)
+        if not stride:
+            text = self._value(f"load {stored}, ptr {where}")
+            if kind != stored:
+                text = self._value(f"icmp ne {stored} {text}, 0")
+            self._spread[f"%{load.name}"] = self._splat(text, kind)
+            return
+        many = f"<{self._lanes} x {stored}>"
+        if stride == 1:
+            text = self._value(f"load {many}, ptr {where}, align {load.dtype.itemsize}")
+        else:
+            text = "poison"
+            for k in range(self._lanes):
+                place = self._value(
+                    f"getelementptr inbounds {stored}, ptr {where}, i64 {k * stride}"
+                )
+                one = self._value(f"load {stored}, ptr {place}")
+                text = self._value(f"insertelement {many} {text}, {stored} {one}, i64 {k}")
+        if kind != stored:
+            text = self._value(f"icmp ne {many} {text}, zeroinitializer")
+        self._spread[f"%{load.name}"] = text
+
+    def _store_lanes(self, store: Store) -> None:
+        text = self.atom(store.value)
+        many = f"<{self._lanes} x {stored_type(store.buffer.dtype)}>"
+        if store.buffer.dtype.kind == "b":
+            text = self._value(f"zext {self.kind(store.value.dtype)} {text} to {many}")
+        _, index = _without(store.index, self._lane)
+        where = self.address(store.buffer, index)
+        self._add(f"store {many} {text}, ptr {where}, align {store.buffer.dtype.itemsize}")
+
     def _for(self, loop: For) -> None:
+        if loop.lanes and self._lanes == 1 and _fits_in_lanes(loop):
+            self._in_lanes(loop)
+            return
         head, end = f"L{loop.counter}", f"E{loop.counter}"
         steps = f"%{loop.counter}.steps" if loop.reverse else f"%{loop.counter}"
         count = self.atom(loop.count)
@@ -369,6 +448,8 @@ class Printer:
         if is_number and self._keeps_flags and let.operands[0].dtype.kind != "f":
             text = self._hidden(self._value(text), let.dtype)
         self._add(f"%{let.name} = {text}")
+        if self._lane:
+            self._vectors.add(let.name)
 
     def _operation(self, let: Let) -> str:
         op, operands, dtype = let.op, let.operands, let.dtype
@@ -429,7 +510,8 @@ class Printer:
             f"{self.kind(atom.dtype)} {one}" for atom, one in zip(operands, x, strict=True)
         )
         name = kernel_name(op, source) + ("" if self._lanes == 1 else f"_v{self._lanes}")
-        return f"call {self.kind(dtype)} @{name}({given}){self._attribute(op, source)}"
+        attribute = "" if self._lane else self._attribute(op, source)
+        return f"call {self.kind(dtype)} @{name}({given}){attribute}"
 
     def _conversion(self, source: DType, dtype: DType, text: str) -> str:
         a, b = self.kind(source), self.kind(dtype)
@@ -451,6 +533,26 @@ class Printer:
         if dtype.itemsize < source.itemsize and source.kind != "b":
             return f"trunc {a} {text} to {b}"
         return f"{'sext' if source.kind == 'i' else 'zext'} {a} {text} to {b}"
+
+
+def _without(index: Affine, counter: str) -> tuple[int, Affine]:
+    """Return the factor of a counter in an index, and the index without it."""
+    factor = dict(index.terms).get(counter, 0)
+    return factor, Affine(tuple(t for t in index.terms if t[0] != counter), index.offset)
+
+
+def _fits_in_lanes(loop: For) -> bool:
+    """Return True if all steps of a loop can be printed as lanes of vectors."""
+    made = {s.name for s in loop.body if isinstance(s, Let | Load)}
+    for statement in loop.body:
+        if not isinstance(statement, Let | Load | Store | Fail):
+            return False
+        if isinstance(statement, Load | Store):
+            if any(name in made for name, _ in statement.index.terms):
+                return False
+            if type(statement) is Store and _without(statement.index, loop.counter)[0] != 1:
+                return False
+    return True
 
 
 FEWEST_VECTORIZED: Final = 16
@@ -573,7 +675,8 @@ def kernels_text(
             builder = Builder()
             names = [Scalar(f"a{k}", dtype) for k in range(operand_count(kernels[op]))]
             result = kernels[op](builder, *names)
-            for lanes in (1, *[width // dtype.itemsize for width in widths]):
+            wanted = {1, *printer.vector_calls, *[width // dtype.itemsize for width in widths]}
+            for lanes in sorted(wanted):
                 inner = Printer(lanes)
                 inner.block(builder.body)
                 printer.calls |= inner.calls

@@ -182,6 +182,7 @@ class For:
         body: statements of a step.
         independent: True if steps are elements of an array: no signal (Ctrl-C) is looked for between
             them.
+        lanes: True if all steps may run at the same time, as the lanes of one vector.
     """
 
     counter: str
@@ -189,6 +190,7 @@ class For:
     reverse: bool
     body: list[Statement]
     independent: bool = False
+    lanes: bool = False
 
 
 @dataclass(slots=True)
@@ -384,13 +386,14 @@ class Builder:
         *,
         reverse: bool = False,
         independent: bool = False,
+        lanes: bool = False,
     ) -> Generator[Scalar]:
         """Write a loop; the ``with`` block is its body, and gets the counter."""
         counter = self.new_name("i")
         steps = Const(count, INT64) if isinstance(count, int) else count
         with self.block() as body:
             yield Scalar(counter, INT64)
-        self.body.append(For(counter, steps, reverse, body, independent))
+        self.body.append(For(counter, steps, reverse, body, independent, lanes))
 
     @contextmanager
     def loops(self, shape: Sequence[int], *, independent: bool = True) -> Generator[list[Affine]]:

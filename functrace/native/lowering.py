@@ -35,9 +35,12 @@ from functrace.native.loop_ir import (
     Scalar,
     eliminate_dead_code,
 )
+from functrace.native.numpy_order import Layouts, Strides, order_of
+from functrace.native.runs import Add, Body, RunNest, can_join, is_flat, lanes_of, loops_over
 from functrace.native.values import (
     AtomArray,
     Deferred,
+    Order,
     Packed,
     Reduction,
     Scalars,
@@ -55,8 +58,6 @@ TINY: Final = 36
 """Arrays of at most so many elements are scalars of the code."""
 DEAR: Final = 20
 """Cost from which an element is not computed twice."""
-BLOCK: Final = 512
-"""Elements of a vector that are summed in one go, at least."""
 SHARED: Final = 4
 """Cost from which an element that two loop nests read is stored."""
 
@@ -73,6 +74,7 @@ class Operation(NamedTuple):
         avals: of the results.
         typed: compute dtypes.
         step: its step of the plan.
+        strides: of its first operand in NumPy's run of the program; ``None`` if they are unknown.
     """
 
     k: int
@@ -82,6 +84,7 @@ class Operation(NamedTuple):
     avals: tuple[ShapeDtype, ...]
     typed: ComputeDtypes
     step: Step
+    strides: Strides | None
 
     @property
     def shape(self) -> Shape:
@@ -187,6 +190,7 @@ class Lowering:
         self._copies: dict[int, tuple[Scalars | Uniform, Stored]] = {}
         """Tiny arrays that have been written to memory, by id."""
         self._numbers = 0
+        self._layouts = Layouts(plan.program)
 
     # -- programs --
 
@@ -243,15 +247,15 @@ class Lowering:
             step: its step of the plan.
             readers: by variable, the operations that read it.
         """
-        if self.skipped is None:
-            self._lower(step, readers)
-            return
         try:
             self._lower(step, readers)
         except NoNativeForm:
+            if self.skipped is None:
+                raise
             self.skipped.add(step.first)
             for j in self.plan.results(step):
                 self.values[j] = self.unknown(self.plan.program.avals[j])
+        self._layouts.add(step.first)
 
     def _lower(self, step: Step, readers: Mapping[int, Sequence[int]]) -> None:
         program, k = self.plan.program, step.first
@@ -274,7 +278,8 @@ class Lowering:
             raise NoNativeForm(f"{primitive.name} of another dtype")
         if primitive not in COMPLEX and any(x.dtype.kind == "c" for x in (*values, *avals)):
             raise NoNativeForm(f"{primitive.name} of complex numbers")
-        found = row(self, Operation(k, primitive, values, params, avals, typed, step))
+        strides = self._layouts.strides(operands[0]) if operands and operands[0] >= 0 else None
+        found = row(self, Operation(k, primitive, values, params, avals, typed, step, strides))
         if isinstance(found, Sequence):
             self.values.update(enumerate(found, k))
             return
@@ -470,12 +475,23 @@ class Lowering:
     ) -> Reduction:
         """Return a reduction of a large array; see `Reduction`."""
         self._numbers += 1
+        order = self.order(op, op_, operand.shape, axes)
         made = Reduction(
             self._numbers, op, first, operand, tuple(axes), op_.shape, op_.dtype,
-            self._targets.get(op_.k), operands=[operand],
+            self._targets.get(op_.k), operands=[operand], order=order,
         )  # fmt: skip
         self._pending[made.number] = made
         return made
+
+    def order(self, op: str, op_: Operation, shape: Shape, axes: Sequence[int]) -> Order | None:
+        """Return the order in which NumPy joins elements, if it makes a difference."""
+        if op not in ("add", "mul") or op_.dtype.kind not in "fc":
+            return None
+        strides = c_strides(shape) if op_.strides is None else op_.strides
+        found, _is_exact = order_of(shape, strides, axes)
+        if op == "mul":
+            return Order(found.axes, 0)
+        return found
 
     def join(self, op: str, a: Atom, b: Atom) -> Atom:
         """Join two elements of a reduction."""
@@ -507,6 +523,11 @@ class Lowering:
                     self._write_group(roots, key[1])
 
     def _write_group(self, roots: list[Deferred | Reduction], space: Shape) -> None:
+        """Compute roots of one level and shape; sums in different orders are in different loop nests."""
+        for part in _by_order(roots):
+            self._write_nest(part, space)
+
+    def _write_nest(self, roots: list[Deferred | Reduction], space: Shape) -> None:
         """Compute roots in one loop nest."""
         order = _needed(roots)
         for value in order:
@@ -514,19 +535,25 @@ class Lowering:
                 self.to_memory(x)
         for root in roots:
             self.to_memory(root.operand if isinstance(root, Reduction) else root)
+        reductions = [root for root in roots if isinstance(root, Reduction)]
+        leader = next((root for root in reductions if root.order is not None), None)
+        axes: Sequence[int] = range(len(space))
+        run: tuple[int, ...] = ()
+        if leader is not None and leader.order is not None:
+            axes = leader.order.axes
+            run = axes[len(axes) - leader.order.run :]
         variables: dict[int, Scalar] = {}
         places: dict[int, Stored] = {}
-        by_number = {root.number: root for root in roots if isinstance(root, Reduction)}
         for root in roots:
             if isinstance(root, Reduction) and not root.shape and root.target is None:
                 variables[root.number] = self.builder.declare(root.first)
                 continue
             places[root.number] = root.target or self.array(root.shape, root.dtype)
-            if isinstance(root, Reduction):
+            if isinstance(root, Reduction) and not _is_along(root, space, run):
                 self.fill(places[root.number], root.first)
 
-        def element(index: Sequence[Affine], sums: Mapping[int, Scalar]) -> None:
-            """Write the code of one element; full reductions go to mutable scalars."""
+        def element(index: Sequence[Affine], add: Add) -> None:
+            """Write the code of one element."""
             atoms: dict[int, Atom] = {}
             for value in order:
                 given = [self._element(x, atoms, index) for x in value.operands]
@@ -535,21 +562,41 @@ class Lowering:
                 if isinstance(root, Deferred):
                     place = places[root.number]
                     self.builder.store(place.buffer, place.place(index), atoms[root.number])
-                    continue
-                atom = self.cast(self._element(root.operand, atoms, index), root.dtype)
-                if root.number in sums:
-                    self._add(root, sums[root.number], atom)
-                    continue
-                place = places[root.number]
-                at = place.place(_kept(root, index))
-                total = self.join(root.op, self.builder.load(place.buffer, at), atom)
-                self.builder.store(place.buffer, at, total)
+                else:
+                    atom = self._element(root.operand, atoms, index)
+                    add(root, self.cast(atom, root.dtype), index)
 
-        if variables:
-            self._in_blocks(space, element, {n: (by_number[n], x) for n, x in variables.items()})
+        def join(root: Reduction, atom: Atom, index: Sequence[Affine]) -> None:
+            """Join an element, or the value of a run, to a reduction."""
+            if root.number in variables:
+                variable = variables[root.number]
+                before = self.builder.get(variable)
+                self.builder.assign(variable, self.join(root.op, before, atom))
+                return
+            place = places[root.number]
+            at = place.place(_kept(root, index))
+            before = root.first
+            if not _is_along(root, space, run):
+                before = self.builder.load(place.buffer, at)
+            self.builder.store(place.buffer, at, self.join(root.op, before, atom))
+
+        if not run:
+            with loops_over(self, space, axes) as index:
+                element(index, join)
         else:
-            with self.builder.loops(space) as index:
-                element(index, {})
+            assert leader is not None
+            assert leader.order is not None
+            views = [
+                *[self._in_memory(x) for x in _read_by(order, reductions)],
+                *[places[root.number] for root in roots if isinstance(root, Deferred)],
+            ]
+            flat = all(view is None or is_flat(view, space, run) for view in views)
+            lanes = lanes_of(leader)
+            if flat or not space[run[-1]] % lanes:
+                cost = max((value.cost for value in order), default=0)
+                RunNest(self, space, leader.order, reductions, element, flat, cost).write(join)
+            else:
+                self._spill(space, leader.order, reductions, element, join)
         for root in roots:
             if root.number in variables:
                 atom = self.builder.get(variables[root.number])
@@ -557,48 +604,53 @@ class Lowering:
             else:
                 root.result = places[root.number]
 
-    def _add(self, root: Reduction, variable: Scalar, atom: Atom) -> None:
-        """Join an element to a mutable scalar."""
-        self.builder.assign(variable, self.join(root.op, self.builder.get(variable), atom))
-
-    def _in_blocks(
+    def _spill(
         self,
         space: Shape,
-        element: Callable[[Sequence[Affine], Mapping[int, Scalar]], None],
-        totals: Mapping[int, tuple[Reduction, Scalar]],
+        order: Order,
+        reductions: Sequence[Reduction],
+        element: Body,
+        join: Add,
     ) -> None:
-        """Write a loop nest with full reductions: sums of blocks are added up, which loses fewer
-        digits than one long sum.
-
-        Args:
-            space: shape of the loop nest.
-            element: writes the code of one element, for mutable scalars by number of a reduction.
-            totals: the reductions, and their mutable scalars.
+        """Write elements to memory in NumPy's order before they are added: their arrays do not
+        continue along the run.
         """
-        builder = self.builder
-        length = space[-1] if space else 1
-        block = length
-        if len(space) == 1 and length >= 2 * BLOCK:
-            block = max(BLOCK, 1 << (math.isqrt(length) - 1).bit_length())
-        elif length * 2 > math.prod(space):
-            with builder.loops(space) as index:
-                element(index, {number: total for number, (_, total) in totals.items()})
-            return
-        outer = space[:-1] if block == length else (length // block,)
-        with builder.loops(outer) as before:
-            sums = {number: builder.declare(root.first) for number, (root, _) in totals.items()}
-            with builder.loops((block,)) as inner:
-                if block == length:
-                    element([*before, *inner], sums)
-                else:
-                    element([inner[0].plus(before[0], block)], sums)
-            for number, (root, total) in totals.items():
-                self._add(root, total, builder.get(sums[number]))
-        rest = length % block
-        if rest:
-            with builder.loops((rest,)) as inner:
-                place = inner[0].plus(Affine((), length - rest))
-                element([place], {number: total for number, (_, total) in totals.items()})
+        strides = [0] * len(space)
+        step = 1
+        for axis in reversed(order.axes):
+            strides[axis] = step
+            step *= space[axis]
+        run = order.axes[len(order.axes) - order.run :]
+        own = [root for root in reductions if all(k in root.axes for k in run)]
+        lines = {
+            root.number: Stored(self.builder.buffer(root.dtype, step), ZERO, tuple(strides), space)
+            for root in own
+        }
+
+        def keep(root: Reduction, atom: Atom, index: Sequence[Affine]) -> None:
+            line = lines.get(root.number)
+            if line is None:
+                join(root, atom, index)
+            else:
+                self.builder.store(line.buffer, line.place(index), atom)
+
+        def kept(index: Sequence[Affine], add: Add) -> None:
+            for root in own:
+                line = lines[root.number]
+                add(root, self.builder.load(line.buffer, line.place(index)), index)
+
+        with loops_over(self, space, order.axes) as index:
+            element(index, keep)
+        RunNest(self, space, order, own, kept, True, 0).write(join)
+
+    def _in_memory(self, value: Value) -> Stored | None:
+        """Return the view that elements are loaded from; ``None`` if it is one element."""
+        if isinstance(value, Deferred | Reduction):
+            assert value.result is not None
+            value = value.result
+        if isinstance(value, Scalars):
+            return self._copies[id(value)][1]
+        return value if isinstance(value, Stored) else None
 
     def _element(self, value: Value, atoms: Mapping[int, Atom], index: Sequence[Affine]) -> Atom:
         if isinstance(value, Deferred) and value.number in atoms:
@@ -648,6 +700,44 @@ def _kept(root: Reduction, index: Sequence[Affine]) -> tuple[Affine, ...]:
     if len(root.shape) == len(index):
         return tuple(ZERO if k in root.axes else x for k, x in enumerate(index))
     return tuple(x for k, x in enumerate(index) if k not in root.axes)
+
+
+def _is_along(root: Reduction, space: Shape, run: Sequence[int]) -> bool:
+    """Return True if a reduction is over the axes of a run only."""
+    return bool(run) and {k for k in root.axes if space[k] > 1} == set(run)
+
+
+def _by_order(roots: Sequence[Deferred | Reduction]) -> list[list[Deferred | Reduction]]:
+    """Return the roots by loop nest: sums in NumPy's order need loop nests in that order."""
+    found: list[tuple[Reduction, list[Deferred | Reduction]]] = []
+    rest: list[Deferred | Reduction] = []
+    ordered = [root for root in roots if isinstance(root, Reduction) and root.order is not None]
+    for root in sorted(ordered, key=lambda root: not (root.order and root.order.run)):
+        for leader, own in found:
+            if can_join(root, leader):
+                own.append(root)
+                break
+        else:
+            found.append((root, [root]))
+    if not found:
+        return [list(roots)]
+    for root in roots:
+        if isinstance(root, Deferred) or (root.order is None and can_join(root, found[0][0])):
+            found[0][1].append(root)
+        elif root.order is None:
+            rest.append(root)
+    return [*[own for _, own in found], *([rest] if rest else [])]
+
+
+def _read_by(order: Sequence[Deferred], reductions: Sequence[Reduction]) -> list[Value]:
+    """Return what a loop nest loads elements of."""
+    own = {value.number for value in order}
+    return [
+        x
+        for value in (*order, *reductions)
+        for x in value.operands
+        if not (isinstance(x, Deferred) and x.number in own)
+    ]
 
 
 def _uncomputed(roots: Iterable[Deferred | Reduction]) -> list[Deferred | Reduction]:

@@ -175,6 +175,8 @@ def _can_fuse(first: For, second: For) -> bool:
     if (
         first.reverse
         or second.reverse
+        or first.lanes
+        or second.lanes
         or type(first.count) is not Const
         or first.count != second.count
         or len(first.body) + len(second.body) > LONGEST

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -21,6 +21,19 @@ from functrace.native.loop_ir import ZERO, Affine, Atom, Buffer, DType, at
 Shape: TypeAlias = tuple[int, ...]
 AtomArray: TypeAlias = Any
 """A NumPy array of objects, each an `Atom`."""
+
+
+@final
+class Order(NamedTuple):
+    """The order in which NumPy adds the elements of an array; see `functrace.native.numpy_order`.
+
+    Args:
+        axes: axes with more than one element, the innermost last.
+        run: how many of the innermost axes are one run that is summed pairwise; 0 if rows are added.
+    """
+
+    axes: tuple[int, ...]
+    run: int
 
 
 @final
@@ -164,6 +177,7 @@ class Reduction:
         operand: the array.
         axes: its reduced axes.
         shape, dtype, target, result, level: as for `Deferred`.
+        order: the order in which NumPy joins elements, if it makes a difference.
     """
 
     number: int
@@ -177,6 +191,7 @@ class Reduction:
     result: Stored | Scalars | None = None
     level: int = 0
     operands: list[Value] = field(default_factory=list["Value"])
+    order: Order | None = None
 
     @property
     def space(self) -> Shape:

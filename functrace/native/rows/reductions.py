@@ -1,6 +1,6 @@
 """Reductions, and functions made of them.
 
-Tiny sums are in NumPy's order: up to seven elements one after the other, then eight partial sums.
+Sums are in NumPy's order; see `functrace.native.numpy_order`.
 
 Layer: 7.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import Affine, Atom, Const, DType
 from functrace.native.lowering import FUSED_REDUCTIONS, TINY, Lowering, NoNativeForm, Operation, Row
+from functrace.native.numpy_order import LANES, compact
 from functrace.native.rows.elementwise import truth
 from functrace.native.values import AtomArray, Scalars, Stored, Uniform, Value, scalars
 from functrace.ops import reductions as ops
@@ -35,7 +36,7 @@ def limit(dtype: DType, sign: int) -> Any:
 
 
 _FIRST: dict[str, Callable[[DType], Any]] = {
-    "add_any_order": lambda dtype: dtype.type(0).item(),
+    "add": lambda dtype: dtype.type(0).item(),
     "mul": lambda dtype: dtype.type(1).item(),
     "maximum": lambda dtype: limit(dtype, -1),
     "minimum": lambda dtype: limit(dtype, 1),
@@ -46,20 +47,20 @@ _FIRST: dict[str, Callable[[DType], Any]] = {
 
 
 def joined(low: Lowering, op: str, atoms: Sequence[Atom]) -> Atom:
-    """Join atoms in NumPy's order of a contiguous axis."""
+    """Join atoms in NumPy's order of a run."""
     left = list(atoms)
-    word = "add" if op == "add_any_order" else op
-    if op == "add_any_order" and len(left) >= 8:
-        parts = left[:8]
-        whole = len(left) - len(left) % 8
-        for k in range(8, whole, 8):
-            parts = [low.join(word, a, b) for a, b in zip(parts, left[k : k + 8], strict=True)]
+    lanes = LANES // 2 if left[0].dtype.kind == "c" else LANES
+    if op == "add" and len(left) >= lanes:
+        parts = left[:lanes]
+        whole = len(left) - len(left) % lanes
+        for k in range(lanes, whole, lanes):
+            parts = [low.join(op, a, b) for a, b in zip(parts, left[k : k + lanes], strict=True)]
         while len(parts) > 1:
-            parts = [low.join(word, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [low.join(op, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         left = [parts[0], *left[whole:]]
     total = left[0]
     for atom in left[1:]:
-        total = low.join(word, total, atom)
+        total = low.join(op, total, atom)
     return total
 
 
@@ -94,14 +95,26 @@ def _reduction(word: str) -> Row:
 
 def _tiny(low: Lowering, op: Operation, word: str, atoms: AtomArray, axes: Sequence[int]) -> Value:
     kept = [k for k in range(atoms.ndim) if k not in axes]
-    rows = atoms.transpose([*kept, *axes]).reshape(-1, math.prod(atoms.shape[k] for k in axes))
+    order = low.order(word, op, atoms.shape, axes)
+    inner = [k for k in order.axes if k in axes] if order is not None else list(axes)
+    inner = [*[k for k in axes if k not in inner], *inner]
+    size = math.prod(atoms.shape[k] for k in axes)
+    run = size
+    if order is not None and word == "add":
+        run = math.prod(atoms.shape[k] for k in order.axes[len(order.axes) - order.run :])
+    rows = atoms.transpose([*kept, *inner]).reshape(-1, size)
     found: list[Atom] = []
     for row in rows:
         if word in ("and", "or"):
             given = [truth(low.builder, x) for x in row]
         else:
             given = [low.cast(x, op.dtype) for x in row]
-        found.append(joined(low, word, given))
+        if order is not None and word == "add":  # (the sum of -0.0 alone is 0.0)
+            given[-1] = low.join(word, Const(_FIRST[word](op.dtype), op.dtype), given[-1])
+        total = joined(low, word, given[:run])
+        for k in range(run, size, run):
+            total = low.join(word, total, joined(low, word, given[k : k + run]))
+        found.append(total)
     return scalars(found, op.shape, op.dtype)
 
 
@@ -171,9 +184,7 @@ def _cumulative(word: str) -> Row:
         space = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
         with b.loops(space) as index:
             at = list(index)
-            total_ = b.declare(
-                Const(_FIRST["mul" if word == "mul" else "add_any_order"](dtype), dtype)
-            )
+            total_ = b.declare(Const(_FIRST[word](dtype), dtype))
             with b.loop(x.shape[axis], reverse=is_backwards) as counter:
                 at[axis] = Affine(((counter.name, 1),))
                 now = b.let(word, dtype, b.get(total_), low.cast(low.atom(x, at), dtype))
@@ -207,7 +218,7 @@ def _softmax(is_log: bool) -> Row:
         power = low.elementwise(
             lambda inner, a: inner.builder.let("exp", dtype, a), [moved], x.shape, dtype, 20
         )
-        total = reduced(low, op, "add_any_order", power, axes, kept)
+        total = reduced(low, op, "add", power, axes, kept)
         if not is_log:
             return low.elementwise(
                 lambda inner, a, t: inner.builder.let("div", dtype, a, t),
@@ -231,7 +242,11 @@ def reduced(
 ) -> Value:
     """Reduce and keep the axes."""
     aval = op.avals[0]
-    one = op._replace(k=-1, avals=(type(aval)(kept, aval.dtype),), operands=(x,), params=(axes,))
+    strides = op.strides
+    if strides is not None and x is not op.operands[0]:
+        strides = compact(x.shape, strides)
+    avals = (type(aval)(kept, aval.dtype),)
+    one = op._replace(k=-1, avals=avals, operands=(x,), params=(axes,), strides=strides)
     return _reduction(word)(low, one)  # type: ignore[return-value]
 
 
@@ -249,7 +264,7 @@ COMPLEX = (
 FUSED_REDUCTIONS.update(FUSED)
 
 ROWS: dict[Primitive, Row] = {
-    ops.reduce_sum_p: _reduction("add_any_order"),
+    ops.reduce_sum_p: _reduction("add"),
     ops.reduce_prod_p: _reduction("mul"),
     ops.reduce_max_p: _reduction("maximum"),
     ops.reduce_min_p: _reduction("minimum"),

@@ -71,7 +71,7 @@ def _logsumexp(low: Lowering, op: Operation) -> Value:
 
     peak = low.computed(_map(low, op, finite, reduced(low, op, "maximum", x, axes, kept)))
     powers = _map(low, op, lambda b, x, m: b.let("exp", dtype, b.let("sub", dtype, x, m)), x, peak)
-    total = reduced(low, op, "add_any_order", powers, axes, kept)
+    total = reduced(low, op, "add", powers, axes, kept)
     found = _map(low, op, lambda b, t, m: b.let("add", dtype, b.let("log", dtype, t), m), total, peak)  # fmt: skip
     return _reshaped(low, op, found)
 
@@ -80,11 +80,11 @@ def _variance(low: Lowering, op: Operation) -> Value:
     x, axes, kept = _floats(op)
     dtype, size = op.dtype, float(math.prod(op.operands[0].shape[k] for k in axes))
     freedom = Const(max(size - op.params[1], 0.0), dtype)
-    total = reduced(low, op, "add_any_order", x, axes, kept)
+    total = reduced(low, op, "add", x, axes, kept)
     mean = low.computed(_map(low, op, lambda b, t: b.let("div", dtype, t, Const(size, dtype)), total))  # fmt: skip
     centred = _map(low, op, lambda b, x, m: b.let("sub", dtype, x, m), x, mean)
     squares = _map(low, op, lambda b, x: b.let("mul", dtype, x, x), centred)
-    sums = reduced(low, op, "add_any_order", squares, axes, kept)
+    sums = reduced(low, op, "add", squares, axes, kept)
     return _reshaped(low, op, _map(low, op, lambda b, t: b.let("div", dtype, t, freedom), sums))
 
 
@@ -92,7 +92,7 @@ def _norm(low: Lowering, op: Operation) -> Value:
     x, axes, kept = _floats(op)
     dtype = op.dtype
     squares = _map(low, op, lambda b, x: b.let("mul", dtype, x, x), x)
-    total = reduced(low, op, "add_any_order", squares, axes, kept)
+    total = reduced(low, op, "add", squares, axes, kept)
     return _reshaped(low, op, _map(low, op, lambda b, t: b.let("sqrt", dtype, t), total))
 
 
@@ -103,12 +103,12 @@ def _vector_norm(low: Lowering, op: Operation) -> Value:
     x, axes, kept = _floats(op)
     dtype = op.dtype
     sizes = _map(low, op, lambda b, x: b.let("fabs", dtype, x), x)
-    word = {math.inf: "maximum", -math.inf: "minimum"}.get(order, "add_any_order")
-    if word != "add_any_order" or order == 1:
+    word = {math.inf: "maximum", -math.inf: "minimum"}.get(order, "add")
+    if word != "add" or order == 1:
         return _reshaped(low, op, reduced(low, op, word, sizes, axes, kept))
     power: Callable[..., Atom] = elementwise.WRITERS[elementwise.ops.power][0]
     powers = _map(low, op, lambda b, x: power(b, dtype, x, Const(float(order), dtype)), sizes)
-    total = reduced(low, op, "add_any_order", powers, axes, kept)
+    total = reduced(low, op, "add", powers, axes, kept)
     root = Const(1.0 / order, dtype)
     return _reshaped(low, op, _map(low, op, lambda b, t: power(b, dtype, t, root), total))
 
