@@ -7,7 +7,7 @@ MODULES = (
     "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions",
     "futures", "hub", "jit", "mps", "mtia", "multiprocessing", "originals", "overrides", "profiler",
     "serialization", "storage", "testing", "torch_version", "types", "version", "xpu", "_dynamo",
-    "library", "__future__", "_jit_internal", "_utils", "_VF",
+    "library", "__future__", "_vmap_internals", "_jit_internal", "_utils", "_VF",
 )  # fmt: skip
 """Submodules."""
 

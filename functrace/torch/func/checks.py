@@ -59,7 +59,7 @@ def check_chunk(chunk_size: int | None, name: str) -> None:
 
 def check_randomness(randomness: str) -> None:
     """Check the treatment of random functions."""
-    if randomness not in ("error", "different", "same"):
+    if randomness not in ("error", "different", "same", "unsupported"):
         raise RuntimeError(
             "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
             f"{randomness}"
