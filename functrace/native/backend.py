@@ -31,12 +31,15 @@ class NativeBackend:
     Args:
         splits: False to raise `NoNativeForm` for a program of which a part has no native form.
         falls_back: False to return None where NumPy's form has to run: the caller runs it.
+        is_exact: True for results that equal NumPy's to the bit.
     """
 
     policy = Policy()
 
-    def __init__(self, splits: bool = True, falls_back: bool = True) -> None:
-        self.splits, self.falls_back = splits, falls_back
+    def __init__(
+        self, splits: bool = True, falls_back: bool = True, is_exact: bool = False
+    ) -> None:
+        self.splits, self.falls_back, self.is_exact = splits, falls_back, is_exact
 
     def compile(self, plan: Plan) -> Compiled:
         """Compile a plan."""
@@ -58,10 +61,10 @@ class NativeBackend:
         from functrace.native.engine import NativeFunction
         from functrace.native.loop_ir import indices_of, walk
         from functrace.native.lowering import NoNativeForm, lower
-        from functrace.native.rows import ROWS
+        from functrace.native.rows import EXACT_ROWS, ROWS
 
         program = plan.program
-        function = lower(plan, ROWS, program.name)
+        function = lower(plan, EXACT_ROWS if self.is_exact else ROWS, program.name)
         count = sum(
             1 + sum(2 * len(index.terms) for index in indices_of(statement))
             for statement in walk(function.body)
@@ -70,16 +73,19 @@ class NativeBackend:
         if count > MOST_STATEMENTS:
             raise NoNativeForm(f"code as long as {count:,} statements")
         make = (lambda: _by_numpy(program)) if self.falls_back else None
-        return NativeFunction(function, make).call
+        return NativeFunction(function, make, copies=not self.is_exact).call
 
     def in_segments(self, program: Program) -> Compiled:
         """Compile a program of which a part has a native form."""
+        from functrace.native.rows import EXACT_ROWS, ROWS
         from functrace.native.segments import segmented
+
+        rows = EXACT_ROWS if self.is_exact else ROWS
 
         def compile_segment(part: Program) -> Compiled:
             return self.whole(planned(part, Policy()))
 
-        policy = Policy(NUMPY.policy.tuned, lambda inner: segmented(inner, compile_segment))
+        policy = Policy(NUMPY.policy.tuned, lambda inner: segmented(inner, compile_segment, rows))
         return NUMPY.compile(planned(program, policy))
 
 
@@ -89,6 +95,8 @@ def _by_numpy(program: Program) -> Compiled:
 
 NATIVE = NativeBackend()
 """The native backend."""
+EXACT = NativeBackend(is_exact=True)
+"""The native backend with results that equal NumPy's to the bit."""
 WHOLE = NativeBackend(splits=False)
 """The native backend for programs that it compiles as a whole."""
 WITHOUT_FALLBACK = NativeBackend(splits=False, falls_back=False)

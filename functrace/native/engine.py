@@ -492,14 +492,18 @@ class NativeFunction:
         function: the program in loop IR.
         plain: makes NumPy's form of the program, when it is first needed; None to return None in its
             place.
+        copies: False to run NumPy's form on arrays that are not in C order: its sums may be in
+            another order.
 
     Attributes:
         call: the function that Python calls.
         fallbacks: how many calls ran NumPy's form.
     """
 
-    def __init__(self, function: Function, plain: Callable[[], Compiled] | None) -> None:
-        self._function = function
+    def __init__(
+        self, function: Function, plain: Callable[[], Compiled] | None, *, copies: bool = True
+    ) -> None:
+        self._function, self._copies = function, copies
         self._make_plain = plain
         self._plain: Compiled | None = None
         self.fallbacks = 0
@@ -620,6 +624,8 @@ class NativeFunction:
                 and x.flags.aligned
             ):
                 found.append(x)
+            elif not self._copies and len(shape) > 1 and not np.asarray(x).flags.c_contiguous:
+                return None
             else:
                 found.append(np.require(np.asarray(x, dtype), requirements=("C", "A")))
         return found

@@ -11,6 +11,7 @@ Layer: 7.
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
@@ -106,7 +107,17 @@ ElementWriter: TypeAlias = (
 """``write(lowering, *atoms)``: writes the code of one element of a result."""
 
 
-def lower(plan: Plan, rows: Mapping[Primitive, Row], name: str) -> Function:
+class RowTable(Mapping[Primitive, Row], ABC):
+    """Lowering by primitive.
+
+    Attributes:
+        is_exact: True if results equal NumPy's to the bit.
+    """
+
+    is_exact: bool
+
+
+def lower(plan: Plan, rows: RowTable, name: str) -> Function:
     """Lower a plan.
 
     Args:
@@ -133,7 +144,7 @@ def lower(plan: Plan, rows: Mapping[Primitive, Row], name: str) -> Function:
         arguments.append((view, view.shape))
     results = [array(program.avals[i], "result") for i in program.output_ids]
     body = Lowering(builder, plan, rows)
-    body.run([view for view, _ in arguments], results)
+    body.run([view for view, _ in arguments], results, is_body=False)
     function = Function(
         name,
         [(view.buffer, shape) for view, shape in arguments],
@@ -149,7 +160,7 @@ def lower(plan: Plan, rows: Mapping[Primitive, Row], name: str) -> Function:
     return function
 
 
-def operations_without_native_form(plan: Plan, rows: Mapping[Primitive, Row]) -> set[int]:
+def operations_without_native_form(plan: Plan, rows: RowTable) -> set[int]:
     """Return the operations of a plan that cannot be lowered, by the variable of the first result."""
     builder, program = Builder(), plan.program
     probe = Lowering(builder, plan, rows, skipped=set())
@@ -176,7 +187,7 @@ class Lowering:
         self,
         builder: Builder,
         plan: Plan,
-        rows: Mapping[Primitive, Row],
+        rows: RowTable,
         skipped: set[int] | None = None,
     ) -> None:
         self.skipped = skipped
@@ -195,13 +206,18 @@ class Lowering:
     # -- programs --
 
     def run(
-        self, inputs: Sequence[Value], targets: Sequence[Stored | None]
+        self,
+        inputs: Sequence[Value],
+        targets: Sequence[Stored | None],
+        *,
+        is_body: bool = True,
     ) -> list[Stored | Scalars | Uniform]:
         """Lower the program.
 
         Args:
             inputs: one value per input.
             targets: by output, memory that it is written to, or ``None``.
+            is_body: True for the body of a loop or branch.
 
         Returns:
             the outputs.
@@ -217,6 +233,8 @@ class Lowering:
         for step in self.plan.steps:
             self.lower_step(step, readers)
         self.flush()
+        if is_body and self.rows.is_exact:
+            self._need_c_order(program.output_ids)
         found: list[Stored | Scalars | Uniform] = []
         for i, target in zip(program.output_ids, targets, strict=True):
             value = self.computed(self.values[i])
@@ -278,6 +296,8 @@ class Lowering:
             raise NoNativeForm(f"{primitive.name} of another dtype")
         if primitive not in COMPLEX and any(x.dtype.kind == "c" for x in (*values, *avals)):
             raise NoNativeForm(f"{primitive.name} of complex numbers")
+        if self.rows.is_exact and step.structure is not None:
+            self._need_c_order([i for i in operands if i >= 0])
         strides = self._layouts.strides(operands[0]) if operands and operands[0] >= 0 else None
         found = row(self, Operation(k, primitive, values, params, avals, typed, step, strides))
         if isinstance(found, Sequence):
@@ -289,6 +309,11 @@ class Lowering:
             found.is_root = self._is_stored(found, k, readers.get(k, ()))
             if found.is_root:
                 found.target = self._targets.get(k)
+
+    def _need_c_order(self, variables: Iterable[int]) -> None:
+        """Raise if a value is not in C order in NumPy's run, but in this one."""
+        if not all(map(self._layouts.is_c_order, variables)):
+            raise NoNativeForm("a loop or branch on arrays that are not in C order")
 
     def _is_stored(self, value: Deferred, k: int, readers: Sequence[int]) -> bool:
         """Return True if a deferred result is stored, since not all of its readers can compute it."""
@@ -487,10 +512,16 @@ class Lowering:
         """Return the order in which NumPy joins elements, if it makes a difference."""
         if op not in ("add", "mul") or op_.dtype.kind not in "fc":
             return None
-        strides = c_strides(shape) if op_.strides is None else op_.strides
-        found, _is_exact = order_of(shape, strides, axes)
+        strides = op_.strides
+        if strides is None:
+            if self.rows.is_exact and sum(n > 1 for n in shape) > 1:
+                raise NoNativeForm("a sum whose order is unknown")
+            strides = c_strides(shape)
+        found, is_exact = order_of(shape, strides, axes)
         if op == "mul":
             return Order(found.axes, 0)
+        if self.rows.is_exact and not is_exact:
+            raise NoNativeForm("a sum of parts that NumPy copies")
         return found
 
     def join(self, op: str, a: Atom, b: Atom) -> Atom:
@@ -685,11 +716,13 @@ def _number(number: object) -> Const:
 
 
 def extreme(builder: Builder, op: str, a: Atom, b: Atom) -> Atom:
-    """Return ``np.maximum`` or ``np.minimum`` of two scalars: nan if one is nan."""
+    """Return ``np.maximum`` or ``np.minimum`` of two scalars: nan if one is nan, the second one if
+    they are equal.
+    """
     boolean = np.dtype(bool)
     if a.dtype.kind == "b":
         return builder.let("or" if op == "maximum" else "and", boolean, a, b)
-    first = builder.let("greater_equal" if op == "maximum" else "less_equal", boolean, a, b)
+    first = builder.let("greater" if op == "maximum" else "less", boolean, a, b)
     if a.dtype.kind == "f":
         first = builder.let("or", boolean, first, builder.let("is_nan", boolean, a))
     return builder.let("select", a.dtype, first, a, b)

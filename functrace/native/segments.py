@@ -19,7 +19,8 @@ from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled, Rewrite, output_avals, restrict
 from functrace.ir.primitive import RuleArgument, always
 from functrace.ir.program import Program
-from functrace.native.lowering import NoNativeForm, operations_without_native_form
+from functrace.native.lowering import NoNativeForm, RowTable, operations_without_native_form
+from functrace.native.numpy_order import Layouts
 from functrace.native.rows import ROWS, layout
 
 FEWEST = 2
@@ -54,15 +55,18 @@ transforms never see it.
 """
 
 
-def segmented(program: Program, compile_segment: Compile) -> Program:
+def segmented(program: Program, compile_segment: Compile, rows: RowTable = ROWS) -> Program:
     """Return an equal program whose operations with a native form are in segments.
 
     Args:
         program: an optimized program.
         compile_segment: compiles the program of a segment; raises `NoNativeForm` if it is too long.
+        rows: lowering by primitive.
     """
     plan = planned(program, Policy())
-    hosts = operations_without_native_form(plan, ROWS) | _kept(plan)
+    hosts = operations_without_native_form(plan, rows) | _kept(plan)
+    if rows.is_exact:
+        hosts |= _in_other_order(plan)
     if len(hosts) == len(plan.steps):
         return program
     write = Rewrite(program)
@@ -79,6 +83,19 @@ def segmented(program: Program, compile_segment: Compile) -> Program:
         for k in others:
             write.keep(k)
     return write.finish()
+
+
+def _in_other_order(plan: Plan) -> set[int]:
+    """Return the operations whose results are not in C order in NumPy's run: segments return arrays
+    in C order, of which NumPy would compute other sums.
+    """
+    layouts = Layouts(plan.program)
+    found: set[int] = set()
+    for step in plan.steps:
+        layouts.add(step.first)
+        if not all(map(layouts.is_c_order, plan.results(step))):
+            found.add(step.first)
+    return found
 
 
 def _kept(plan: Plan) -> set[int]:

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import final
 
 from functrace.ir.primitive import Primitive
-from functrace.native.lowering import COMPLEX, FUSED, Row
+from functrace.native.lowering import COMPLEX, FUSED, Row, RowTable
 from functrace.native.rows import (
     arithmetic,
     contraction,
     control,
     elementwise,
+    exact,
     factorizations,
     identities,
     layout,
@@ -52,8 +53,10 @@ _TABLE: Mapping[Primitive, Row] = {
 
 
 @final
-class _Rows(Mapping[Primitive, Row]):
+class _Rows(RowTable):
     """The rows; those of SciPy's functions are there once a program can have them."""
+
+    is_exact = False
 
     def __getitem__(self, primitive: Primitive) -> Row:
         found = _TABLE.get(primitive)
@@ -70,5 +73,26 @@ class _Rows(Mapping[Primitive, Row]):
         return len(_TABLE)
 
 
-ROWS: Mapping[Primitive, Row] = _Rows()
+@final
+class _ExactRows(RowTable):
+    """The rows of `functrace.native.rows.exact`."""
+
+    is_exact = True
+
+    def __init__(self) -> None:
+        self._rows = exact.exact_rows()
+
+    def __getitem__(self, primitive: Primitive) -> Row:
+        return self._rows[primitive]
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+ROWS: RowTable = _Rows()
 """Lowering by primitive."""
+EXACT_ROWS: RowTable = _ExactRows()
+"""Likewise; results equal NumPy's to the bit."""

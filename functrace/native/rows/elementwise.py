@@ -217,7 +217,7 @@ def _extreme_number(op: str) -> Writer:
 
     def write(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
         if x.dtype.kind != "f":
-            return extreme(builder, "maximum" if op == "greater_equal" else "minimum", x, y)
+            return extreme(builder, "maximum" if op == "greater" else "minimum", x, y)
         first = builder.let(op, BOOL, x, y)
         first = builder.let("or", BOOL, first, builder.let("is_nan", BOOL, y))
         return builder.let("select", dtype, first, x, y)
@@ -241,8 +241,16 @@ def _copysign(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
     return builder.let("copysign", dtype, x, y)
 
 
-def _scaled(factor: float) -> Writer:
-    return lambda builder, dtype, x: builder.let("mul", dtype, x, _number(factor, x))
+def _scaled(function: np.ufunc) -> Writer:
+    """A function that multiplies by a constant, which is its value of 1."""
+
+    def write(builder: Builder, dtype: DType, x: Atom) -> Atom:
+        if x.dtype.kind != "f":
+            raise NoNativeForm(f"{function.__name__} of {x.dtype}")
+        factor = function(x.dtype.type(1.0)).item()
+        return builder.let("mul", dtype, x, _number(factor, x))
+
+    return write
 
 
 def _heaviside(builder: Builder, dtype: DType, x: Atom, middle: Atom) -> Atom:
@@ -288,8 +296,8 @@ WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
     ops.clip_below: (_extreme("maximum"), 2),
     ops.clip_above: (_extreme("minimum"), 2),
     ops.clip: (_clip, 4),
-    ops.fmax: (_extreme_number("greater_equal"), 3),
-    ops.fmin: (_extreme_number("less_equal"), 3),
+    ops.fmax: (_extreme_number("greater"), 3),
+    ops.fmin: (_extreme_number("less"), 3),
     ops.relu: (_relu, 2),
     ops.absolute: (_absolute, 1),
     ops.fabs: (_absolute, 1),
@@ -299,8 +307,8 @@ WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
     ops.trunc: (_unless_integer("trunc"), 1),
     ops.rint: (_unless_integer("rint"), 1),
     ops.copysign: (_copysign, 1),
-    ops.deg2rad: (_scaled(math.pi / 180), 1),
-    ops.rad2deg: (_scaled(180 / math.pi), 1),
+    ops.deg2rad: (_scaled(np.deg2rad), 1),
+    ops.rad2deg: (_scaled(np.rad2deg), 1),
     ops.heaviside: (_heaviside, 4),
     ops.where: (_where, 1),
     ops.conj: (_same, 0),
