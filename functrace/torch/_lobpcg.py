@@ -141,9 +141,7 @@ class _Generalized(Function):
     """The wanted solutions of a generalized problem, which PyTorch does not differentiate."""
 
     @staticmethod
-    def forward(
-        ctx: Any, A: Tensor, B: Tensor, k: int, largest: bool
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, A: Tensor, B: Tensor, k: int, largest: bool) -> tuple[Tensor, Tensor]:
         """Return the eigenvalues and eigenvectors."""
         return _generalized(A, B, k, largest=largest)
 

@@ -319,11 +319,17 @@ def _texts(namespace: str, name: str) -> dict[str, str] | None:
         return schema_lines().get(name)
     if namespace == "prim" and name == "device":
         return {"default": "prim::device(Tensor a) -> Device"}
+    if name in REGISTERED.get(namespace, ()):
+        return {"default": REGISTERED[namespace][name].text}
     return OWN.get(name) if namespace == "functrace" else None
 
 
 OWN: dict[str, dict[str, str]] = {}
 """The schemas of operations that PyTorch does not have; see identities.py."""
+
+
+REGISTERED: dict[str, dict[str, Any]] = {}
+"""Custom operators by namespace and name; see _library/custom_ops.py."""
 
 
 @final

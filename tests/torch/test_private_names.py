@@ -153,9 +153,9 @@ def test_a_flag_decides_between_two_functions() -> None:
     assert (chosen.__module__, chosen.__name__) == ("m", "f")
 
 
-def test_custom_operators_are_refused() -> None:
+def test_operators_of_triton_are_refused() -> None:
     with pytest.raises(UnsupportedFunctionError, match=r"torch\.autograd\.Function"):
-        torch.library.custom_op("a::b", mutates_args=())
+        torch.library.triton_op("a::b", mutates_args=())
     with pytest.raises(AttributeError, match=r"'torch\._C' has no attribute '_no_such'"):
         _C._no_such
 

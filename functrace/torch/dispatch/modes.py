@@ -166,6 +166,18 @@ class ThreadModes:
             ForwardedCall(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run)
         )
 
+    def call_custom(
+        self,
+        overload: OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        """Run a custom operator."""
+        if not self.modes:
+            return beneath(run)
+        return self.add_result(ForwardedCall(overload, args, kwargs, run))
+
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
         """Return an alias without history; it shares the version counter."""
         if not self.modes:

@@ -14,7 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functrace.torch import errors
-from functrace.torch._ops import Argument, Calls, OpOverload, OpOverloadPacket, Ops, schema_lines
+from functrace.torch._ops import (
+    REGISTERED,
+    Argument,
+    Calls,
+    OpOverload,
+    OpOverloadPacket,
+    Ops,
+    schema_lines,
+)
 from functrace.torch.dispatch import applying
 from functrace.torch.dispatch.numbers import NUMBERS
 from functrace.torch.dispatch.rows import FFT, FUNCTIONAL, LINALG, NN, SPECIAL, TENSOR, TORCH
@@ -46,6 +54,8 @@ def overload_for(
     Raises:
         TypeError: if there is none.
     """
+    if packet._namespace in REGISTERED:  # (its own check has PyTorch's messages)
+        return getattr(packet, packet.overloads()[0])
     for strict in (True, False):
         for name in sorted(packet.overloads(), key=lambda name: name != "default"):
             overload = getattr(packet, name)
@@ -194,6 +204,8 @@ def function_of(overload: OpOverload) -> Callable[..., Any]:
         NotImplementedError: if there is none here.
     """
     name = overload._opname
+    if name in REGISTERED.get(overload.namespace, ()):
+        return REGISTERED[overload.namespace][name].call
     function = FUNCTIONS.get(name)
     for place in (TORCH, TENSOR, NN, FUNCTIONAL):
         if function is None and name in ENTRIES[place]:

@@ -420,6 +420,19 @@ class Observer:
         self.session.note(record, made, (), counts=True)
         return made
 
+    def call_custom(
+        self,
+        overload: OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        """Run a custom operator, whose operations are recorded, too."""
+        with self.function(overload.name(), args, kwargs):
+            if self.inner is None:
+                return run()
+            return self._inside(lambda: self.inner.call_custom(overload, args, kwargs, run))
+
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
         """Return an alias without history."""
         run = tensor._alias if self.inner is None else lambda: self.inner.detach(tensor, types)
@@ -451,7 +464,8 @@ class Observer:
         record = session.begin(name)
         if session.shapes or session.flops:
             try:
-                packet = getattr(ops.aten, name.partition("::")[2])
+                namespace, _, plain = name.partition("::")
+                packet = getattr(getattr(ops, namespace), plain)
                 call = arguments_of(overload_for(packet, args, kwargs), args, kwargs)
             except _FAILURES:
                 call = name, "", [_shape(x) for x in args], []

@@ -64,9 +64,7 @@ def _each(value: Sizes, axes: int) -> tuple[int, ...]:
     return numbers * axes if len(numbers) == 1 else numbers
 
 
-def new_zeros_like_features(
-    self: Tensor, other: Tensor, *, self_num_batch_dims: int = 0
-) -> Tensor:
+def new_zeros_like_features(self: Tensor, other: Tensor, *, self_num_batch_dims: int = 0) -> Tensor:
     """Return zeros with the layout and storage of ``other`` for each of the first
     ``self_num_batch_dims`` dimensions of ``self``.
     """

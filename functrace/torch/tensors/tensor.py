@@ -35,7 +35,14 @@ from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.tensors.device import CPU, device
 from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype
-from functrace.torch.tensors.mirrors import MIRRORS, Mirror, is_conjugate, is_negative, mirror_of, renewed
+from functrace.torch.tensors.mirrors import (
+    MIRRORS,
+    Mirror,
+    is_conjugate,
+    is_negative,
+    mirror_of,
+    renewed,
+)
 from functrace.torch.tensors.orders import copied
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.steps import Step

@@ -329,6 +329,16 @@ class _Naming:
         """Run an operation without derivative."""
         return self._without(run)
 
+    def call_custom(
+        self,
+        overload: OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run: Callable[[], Any],
+    ) -> Any:
+        """Run a custom operator, whose operations are selected one by one."""
+        return run()
+
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
         """Return an alias without history."""
         return tensor._alias()
