@@ -8,7 +8,7 @@ from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.functions.factories import Layout
 from functrace.torch.functions.interchange import DeviceLike
 from functrace.torch.functions.pooling import Sizes
-from functrace.torch.functions.reductions import Dims
+from functrace.torch.functions.reductions import Dims, EllipsisType
 from functrace.torch.functions.shaping import Dtype, MemoryFormat
 from functrace.torch.random.generator import Generator
 from functrace.torch.tensors.copying import Rebuild
@@ -1884,7 +1884,7 @@ def is_inference(input: Tensor) -> builtins.bool:
     """Return True if a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
 def is_neg(input: Operand) -> builtins.bool:
-    """Return False: negation makes no views here."""
+    """Return True if a tensor is a negated view, as the imaginary part of a conjugate is."""
 
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Return True if the one element is nonzero."""
@@ -2196,7 +2196,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Val
 
 def mean(
     input: Operand,
-    dim: Dims = None,
+    dim: Dims | EllipsisType = ...,
     keepdim: builtins.bool = False,
     *,
     dtype: DtypeLike | None = None,
@@ -2674,7 +2674,7 @@ def resolve_conj(input: Operand) -> Value:
     """Return a copy of a conjugate view; any other tensor is returned itself."""
 
 def resolve_neg(input: Operand) -> Value:
-    """Return the tensor itself: negation makes no views here."""
+    """Return a copy of a negated view; any other tensor is returned itself."""
 
 def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
     """Return the dtype that two operands promote to."""
@@ -2969,7 +2969,7 @@ def subtract(input: Operand, other: Operand, *older: Operand, alpha: Operand = 1
 
 def sum(
     input: Operand,
-    dim: Dims = None,
+    dim: Dims | EllipsisType = ...,
     keepdim: builtins.bool = False,
     *,
     dtype: DtypeLike | None = None,
@@ -3386,6 +3386,9 @@ class Methods:
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
+    def _neg_view(self) -> Tensor:
+        """Return the negation, a view."""
+
     def _recorded_copy(self) -> Tensor:
         """Return the copy that ``.grad`` holds under ``create_graph``."""
 
@@ -4193,8 +4196,8 @@ class Methods:
     def is_mtia(self) -> Any:
         """Always False: functrace has no such tensors."""
 
-    def is_neg(self) -> Any:
-        """Always False: functrace has no such tensors."""
+    def is_neg(self) -> builtins.bool:
+        """Return True if a tensor is a negated view, as the imaginary part of a conjugate is."""
 
     @property
     def is_nested(self) -> Any:
@@ -4471,7 +4474,12 @@ class Methods:
         """Return the larger (equal elements share the derivative) element of each pair."""
 
     def mean(
-        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+        self,
+        dim: Dims | EllipsisType = ...,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DtypeLike | None = None,
+        out: Tensor | None = None,
     ) -> Tensor:
         """Return the mean of all elements, or along dimensions."""
 
@@ -4842,7 +4850,7 @@ class Methods:
         """Return a copy of a conjugate view; any other tensor is returned itself."""
 
     def resolve_neg(self) -> Tensor:
-        """Return the tensor itself: negation makes no views here."""
+        """Return a copy of a negated view; any other tensor is returned itself."""
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf tensor in ``.grad``."""
@@ -5040,7 +5048,12 @@ class Methods:
         """`sub`, in place."""
 
     def sum(
-        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+        self,
+        dim: Dims | EllipsisType = ...,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DtypeLike | None = None,
+        out: Tensor | None = None,
     ) -> Tensor:
         """Return the sum of all elements, or along dimensions; integers sum to int64."""
 

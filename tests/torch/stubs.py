@@ -88,7 +88,8 @@ class Stub:
         if parameter.annotation is not parameter.empty:
             text += f": {self._annotation(parameter.annotation, function)}"
         if parameter.default is not parameter.empty:
-            text += f" = {parameter.default!r}".replace("'", '"')
+            default = "..." if parameter.default is ... else repr(parameter.default)
+            text += f" = {default}".replace("'", '"')
         return text
 
     def import_(self, name: str, value: Any, module: str) -> None:

@@ -30,6 +30,7 @@ from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.identities import described
 from functrace.torch.dispatch.numbers import NUMBERS, number_of
 from functrace.torch.dispatch.overloads import ops, out_overload, overload_for
+from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.functions.constants import preserve_format
 from functrace.torch.tensors import views
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, view_of
@@ -107,6 +108,9 @@ class ThreadModes:
             return beneath(run)
         operands = checked(op, operands)
         overload, args, kwargs = described(op, operands, params)
+        plan = None if self.is_beneath else plan_for(op, operands, params)
+        saves = MODES.pairs and plan is not None and plan.derivation is not None
+        prepared = recording.prepare(plan, operands) if saves and plan is not None else None
         whole = whole_of(op)
         shown = run if whole is None else lambda: whole.complete(run(), *operands, *params)
         result = self.add_result(ForwardedCall(overload, args, kwargs, shown))
@@ -117,7 +121,7 @@ class ThreadModes:
         made = results_of(result, many=many)
         if whole is not None:
             made = whole.chosen(made)
-        return made if self.is_beneath else placed(op, operands, params, made)
+        return made if plan is None else placed(plan, operands, params, made, prepared)
 
     def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
         """Apply an op in place, as `functrace.torch.tensors.views.write` does."""
@@ -321,25 +325,38 @@ def results_of(result: object, *, many: bool) -> Any:
     return tuple(result)
 
 
-def placed(
-    op: Op,
-    operands: tuple[Any, ...],
-    params: tuple[Any, ...],
-    made: Tensor | tuple[Any, ...] | None,
-) -> Any:
-    """Attach the results of a mode to the graph, as the operation's results.
-
-    Raises:
-        NotImplementedError: if their shapes and dtypes are not those of the derivative.
-    """
-    if made is None:
-        return None
+def plan_for(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> OpPlan:
+    """Return the plan of an operation that is recorded if an operand requires grad."""
     mask = 0
     if MODES.recording:
         for k, x in enumerate(operands):
             mask |= (isinstance(x, Tensor) and x.requires_grad) << k
     plan = views.find_plan(op, operands, params, mask)
     assert plan is not None
+    return plan
+
+
+def placed(
+    plan: OpPlan,
+    operands: tuple[Any, ...],
+    params: tuple[Any, ...],
+    made: Tensor | tuple[Any, ...] | None,
+    prepared: recording.Prepared | None,
+) -> Any:
+    """Attach the results of a mode to the graph, as the operation's results.
+
+    Args:
+        plan: of the operation.
+        operands, params: of the operation.
+        made: the results.
+        prepared: its node, if that was made before.
+
+    Raises:
+        NotImplementedError: if their shapes and dtypes are not those of the derivative.
+    """
+    if made is None:
+        return None
+    op = plan.case.op
     if op.is_view and isinstance(made, Tensor):
         shown = view_of(operands[0], made._array, (op.function, params, op))
         made._view, made._counter = shown._view, shown._counter
@@ -351,7 +368,7 @@ def placed(
             if one is None or one._array.shape != aval.shape or one._array.dtype != aval.dtype:
                 raise NotImplementedError(errors.dispatched_otherwise(op.node, aval, one))
         arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
-        recording.record(plan, operands, arrays, made)
+        recording.record(plan, operands, arrays, made, prepared)
     return made
 
 

@@ -147,3 +147,15 @@ def test_push_warns_and_keys_are_refused() -> None:
         assert isinstance(BaseTorchDispatchMode.push(), TorchDispatchMode)
     with pytest.raises(AssertionError):
         TorchDispatchMode(object())
+
+
+def test_a_recomputation_ends_before_the_operation_that_saves_last() -> None:
+    x = torch.tensor(1.0, requires_grad=True)
+    with Seeing() as mode:
+        out = torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
+        out.backward()
+    assert mode.names.count("aten.sin.default") == 1
+    mode.names.clear()
+    with mode, torch.utils.checkpoint.set_checkpoint_early_stop(False):
+        torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False).backward()
+    assert mode.names.count("aten.sin.default") == 2
