@@ -24,6 +24,7 @@ from functrace.api.capture.arguments import ARRAYS, as_value, function_name
 from functrace.api.capture.programs import trace
 from functrace.api.capture.record import Operands
 from functrace.api.capture.transformed import Transformed, transformed
+from functrace.api.staging.backends import Accuracy
 from functrace.errors import ArgumentError
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
@@ -257,12 +258,14 @@ def passes(f: Callable[..., object], *, passes: Sequence[UserPass] = ()) -> Call
     return passed
 
 
-def explain(f: Callable[..., object]) -> Callable[..., Explanation]:
+def explain(f: Callable[..., object], *, accuracy: Accuracy = "ulp") -> Callable[..., Explanation]:
     """Make a function that says how ``jit(f, backend="native")`` runs: what is machine code, and
     which operations NumPy runs.
 
     Args:
         f: a function of arrays (pytrees of them).
+        accuracy: that of `functrace.jit`: "numpy" for machine code whose results equal NumPy's to
+            the bit.
 
     Returns:
         a function of ``f``'s arguments that returns an `Explanation`, which prints as text. It
@@ -270,6 +273,7 @@ def explain(f: Callable[..., object]) -> Callable[..., Explanation]:
 
     Raises:
         ConcretizationError: if ``f`` reads a concrete value.
+        ArgumentError: if there is no such accuracy.
 
     Example:
         >>> import numpy as np
@@ -279,11 +283,17 @@ def explain(f: Callable[..., object]) -> Callable[..., Explanation]:
         (False, 1)
     """
 
+    if accuracy not in ("ulp", "numpy"):
+        raise ArgumentError(
+            f"debug.explain: there is no accuracy {accuracy!r}",
+            fix='accuracy="ulp" or accuracy="numpy"',
+        )
+
     @transformed("debug.explain", f)
     def explaining(*args: object, **kwargs: object) -> Explanation:
         from functrace.native.report import explained
 
-        return explained(trace(f)(*args, **kwargs))
+        return explained(trace(f)(*args, **kwargs), is_exact=accuracy == "numpy")
 
     return explaining
 

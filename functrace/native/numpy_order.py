@@ -188,7 +188,9 @@ def _of_elementwise(
     return found.strides if found.shape == result else None
 
 
-def _of_reduction(shape: Shape, strides: Strides, axes: Any, result: Shape) -> Strides | None:
+def _of_reduction(
+    shape: Shape, strides: Strides, axes: Sequence[int], result: Shape
+) -> Strides | None:
     """Return the strides of the result of a reduction: its axes are in the order of memory."""
     if 0 in shape:
         return c_strides(result)

@@ -11,10 +11,11 @@ from typing import final
 from functrace.executor.plan.planner import plan
 from functrace.executor.runner import Runner
 from functrace.ir.program import Program
-from functrace.native.backend import NATIVE
+from functrace.native.backend import EXACT, NATIVE
 from functrace.native.loop_ir import For, MatrixProduct, While, walk
-from functrace.native.lowering import NoNativeForm, lower, operations_without_native_form
-from functrace.native.rows import ROWS
+from functrace.native.lowering import NoNativeForm, lower
+from functrace.native.rows import EXACT_ROWS, ROWS
+from functrace.native.segments import operations_of_numpy
 
 
 @final
@@ -64,18 +65,20 @@ class Explanation:
         return self.text()
 
 
-def explained(program: Program) -> Explanation:
+def explained(program: Program, *, is_exact: bool = False) -> Explanation:
     """Explain how the native backend compiles a program.
 
     Args:
         program: any program.
+        is_exact: True for results that equal NumPy's to the bit.
     """
-    made = plan(Runner(program, NATIVE).flat, NATIVE.policy)
+    backend, rows = (EXACT, EXACT_ROWS) if is_exact else (NATIVE, ROWS)
+    made = plan(Runner(program, backend).flat, backend.policy)
     found = made.program
     try:
-        function = lower(made, ROWS, found.name)
+        function = lower(made, rows, found.name)
     except NoNativeForm:
-        hosts = operations_without_native_form(made, ROWS)
+        hosts = operations_of_numpy(made, rows)
         makers = [step.first for step in made.steps]
         texts = dict(zip(makers, found.equations, strict=True))
         lines = [

@@ -64,9 +64,7 @@ def segmented(program: Program, compile_segment: Compile, rows: RowTable = ROWS)
         rows: lowering by primitive.
     """
     plan = planned(program, Policy())
-    hosts = operations_without_native_form(plan, rows) | _kept(plan)
-    if rows.is_exact:
-        hosts |= _in_other_order(plan)
+    hosts = operations_of_numpy(plan, rows) | _kept(plan)
     if len(hosts) == len(plan.steps):
         return program
     write = Rewrite(program)
@@ -83,6 +81,12 @@ def segmented(program: Program, compile_segment: Compile, rows: RowTable = ROWS)
         for k in others:
             write.keep(k)
     return write.finish()
+
+
+def operations_of_numpy(plan: Plan, rows: RowTable) -> set[int]:
+    """Return the operations of a split program that NumPy runs, by the variable of the first result."""
+    found = operations_without_native_form(plan, rows)
+    return found | _in_other_order(plan) if rows.is_exact else found
 
 
 def _in_other_order(plan: Plan) -> set[int]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 import functrace as ft
+from functrace.errors import ArgumentError, FunctraceError
 from functrace.executor import Runner
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.planner import plan, planned
@@ -81,7 +82,97 @@ def test_cases_equal_numpys_form(case: Any) -> None:
         warnings.simplefilter("ignore")
         try:
             program = ft.trace(case.call)(*case.args)
-        except ft.errors.FunctraceError:
+        except FunctraceError:
             pytest.skip("the case needs concrete values")
     arguments, _ = ft.tree.flatten(case.args)
     check(program, arguments)
+
+
+def _assert_equal(f: Any, *arguments: Any) -> None:
+    found = ft.jit(f, backend="native", accuracy="numpy")(*arguments)
+    expected = ft.jit(f, backend="numpy")(*arguments)
+    for one, other in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):
+        _assert_same_bits(one, other)
+
+
+def _layer(x: Any, w: Any, b: Any) -> Any:
+    h = np.tanh(x @ w + b)
+    centred = h - np.mean(h, axis=-1, keepdims=True)
+    return np.sum(np.exp(-centred * centred) / np.sqrt(np.var(h, axis=0) + 1.0))
+
+
+def _rows(x: Any) -> Any:
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    p = e / np.sum(e, axis=-1, keepdims=True)
+    return np.sum(p * p * x), np.sum(p.T * 2.0, axis=0), np.mean(p.T + x.T, axis=1)
+
+
+def _orders(x: Any) -> Any:
+    """Arrays whose layout in NumPy is not C order pass between segments."""
+    turned = x.T * 3.0 + 1.0
+    return np.sum(turned), np.sum(np.sin(turned), axis=0), np.sum(turned[::-1] * 2.0, axis=1)
+
+
+def _scan(x: Any) -> Any:
+    def step(carry: Any, row: Any) -> Any:
+        carry = 0.9 * carry + row * row
+        return carry, np.sum(carry - row)
+
+    return ft.scan(step, np.zeros(x.shape[1]), x)
+
+
+def _turned_scan(x: Any) -> Any:
+    return ft.scan(lambda carry, y: (carry.T * 0.5 + y, np.sum(carry.T)), x[:7, :7], x)[1]
+
+
+def _scan_of_exp(x: Any) -> Any:
+    return ft.scan(lambda c, y: (np.exp(-c * c) + y, c), np.zeros(x.shape[1]), x)
+
+
+_RNG = np.random.default_rng(3)
+_X, _W = _RNG.normal(size=(70, 7)), _RNG.normal(size=(7, 40))
+
+
+@pytest.mark.parametrize("f", [_rows, _orders, _scan, _turned_scan, _scan_of_exp])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_functions_equal_numpys_form(f: Any, dtype: str) -> None:
+    x = _X.astype(dtype)
+    strided = np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2]
+    for argument in (x, np.asfortranarray(x), strided, x[::-1]):
+        _assert_equal(f, argument)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_gradients_equal_numpys_form(dtype: str) -> None:
+    arguments = [a.astype(dtype) for a in (_X, _W, _RNG.normal(size=40))]
+    _assert_equal(ft.value_and_grad(_layer, argnums=(0, 1, 2)), *arguments)
+    _assert_equal(ft.grad(lambda x: _rows(x)[0]), arguments[0])
+    _assert_equal(ft.hessian(lambda x: np.sum(np.sin(x) * np.cumsum(x) ** 3)), arguments[0][0])
+
+
+def test_programs_without_elementary_functions_are_whole() -> None:
+    def f(x: Any) -> Any:
+        y = np.where(x > 0.5, x * 2.0, np.sqrt(np.abs(x)))
+        return np.sum(np.maximum(y, 0.1) / (1.0 + y)), np.var(y, axis=0), y**2
+
+    assert ft.debug.explain(f, accuracy="numpy")(_X).is_whole
+    _assert_equal(f, _X)
+
+
+def test_explain_names_what_runs_in_numpy() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.exp(x) * x)
+
+    assert ft.debug.explain(f)(_X).is_whole
+    found = ft.debug.explain(f, accuracy="numpy")(_X)
+    assert len(found.by_numpy) == 1
+    assert "exp" in found.by_numpy[0]
+
+
+def test_bad_accuracies_raise() -> None:
+    with pytest.raises(ArgumentError, match="no accuracy 'best'"):
+        ft.jit(np.sin, backend="native", accuracy="best")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match='a choice of backend="native"'):
+        ft.jit(np.sin, accuracy="numpy")
+    with pytest.raises(ArgumentError, match="no accuracy 'best'"):
+        ft.debug.explain(np.sin, accuracy="best")  # type: ignore[arg-type]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 BackendName: TypeAlias = Literal["numpy", "native", "auto"]
 """Name of a backend."""
 
+Accuracy: TypeAlias = Literal["ulp", "numpy"]
+"""Distance of the results of machine code from NumPy's: rounding ("ulp"), or none."""
+
 
 AUTO: Final[Literal["auto"]] = "auto"
 """NumPy source first; machine code for programs that run often."""
@@ -37,6 +40,35 @@ def compile_hot(program: Callable[[], Program], ready: Callable[[Any], None]) ->
 
 
 HOT.append(compile_hot)
+
+
+def exact_backend(accuracy: str, backend: str | None) -> Backend | None:
+    """Return the backend of machine code with NumPy's results; ``None`` where rounding may differ.
+
+    Args:
+        accuracy: distance of the results from NumPy's.
+        backend: name of the backend that `jit` was called with.
+
+    Raises:
+        ArgumentError: if there is no such accuracy, or if the backend has no choice.
+        UnsupportedFunctionError: if llvmlite is not installed.
+    """
+    if accuracy == "ulp":
+        return None
+    if accuracy != "numpy":
+        raise ArgumentError(
+            f"jit: there is no accuracy {accuracy!r}", fix='accuracy="ulp" or accuracy="numpy"'
+        )
+    if backend != "native":
+        raise ArgumentError(
+            f'jit: accuracy="numpy" is a choice of backend="native", but backend={backend!r}',
+            fix='backend="native"; the backend "numpy" always has NumPy\'s results',
+        )
+    from functrace.native.backend import EXACT
+    from functrace.native.llvm import machine
+
+    machine()
+    return EXACT
 
 
 def backend_named(name: str | None) -> Backend | Literal["auto"] | None:

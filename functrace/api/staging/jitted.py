@@ -62,7 +62,7 @@ import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, function_name
 from functrace.api.capture.transformed import transformed
-from functrace.api.staging.backends import BackendName, backend_named
+from functrace.api.staging.backends import Accuracy, BackendName, backend_named, exact_backend
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
 from functrace.api.staging.program_cache import (
@@ -142,6 +142,7 @@ def jit(
     max_paths: int = ...,
     passes: Sequence[UserPass] = ...,
     backend: BackendName | None = ...,
+    accuracy: Accuracy = ...,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -156,6 +157,7 @@ def jit(
     max_paths: int = ...,
     passes: Sequence[UserPass] = ...,
     backend: BackendName | None = ...,
+    accuracy: Accuracy = ...,
 ) -> Jitted[..., Any]: ...
 @overload
 def jit(
@@ -170,6 +172,7 @@ def jit(
     max_paths: int = ...,
     passes: Sequence[UserPass] = ...,
     backend: BackendName | None = ...,
+    accuracy: Accuracy = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @entry
 def jit(
@@ -184,6 +187,7 @@ def jit(
     max_paths: int = 64,
     passes: Sequence[UserPass] = (),
     backend: BackendName | None = None,
+    accuracy: Accuracy = "ulp",
 ) -> Any:
     """Make a function that computes ``f`` by generated code, compiled once per signature.
 
@@ -212,6 +216,10 @@ def jit(
             in NumPy. Machine code returns NumPy's results up to rounding. "auto": NumPy code first,
             machine code once a program on small arrays has been called 32 times; it is compiled in
             another thread. By default "numpy", or "auto" if `functrace.config` says so.
+        accuracy: "ulp" for elementary functions and small products that machine code computes
+            itself, with errors of about one unit in the last place; "numpy" for results that equal
+            NumPy's to the bit: these functions then run in NumPy, which splits the program. It
+            needs ``backend="native"``. `functrace.debug.explain` shows what runs in NumPy.
 
     Returns:
         a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy
@@ -223,7 +231,7 @@ def jit(
         ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor
             numeric; if a method's object could change unnoticed; if a donated array is a view,
             read-only, or passed twice; for guards together with passes or donation; for an
-            unknown backend.
+            unknown backend or accuracy, or an accuracy that the backend does not have.
         ProgramError: if a pass returns no program, or one with other inputs or outputs.
 
     Example:
@@ -246,6 +254,7 @@ def jit(
         "maxsize": maxsize,
     }
     options |= {"guards": guards, "max_paths": max_paths, "passes": passes, "backend": backend}
+    options["accuracy"] = accuracy
     rows = as_passes(passes, "jit")
     if rows and guards:
         raise ArgumentError(
@@ -265,9 +274,8 @@ def jit(
         raise ArgumentError(
             f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums"
         )
-    cache = ProgramCache(
-        f, name, donated, rows, maxsize, max_paths if guards else None, backend_named(backend)
-    )
+    compiler = exact_backend(accuracy, backend) or backend_named(backend)
+    cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None, compiler)
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray
     others: dict[object, Callable[..., Any]] = {}
