@@ -138,6 +138,25 @@ def test_errstate_holds() -> None:
         f(np.zeros(2))
 
 
+def test_underflow_is_looked_at_where_numpy_does() -> None:
+    f = ft.jit(lambda x: np.exp(x) * 1e-200, backend="native")
+    x = np.full(3, -300.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(x)
+        for _ in range(20):  # (these are no failures of machine code)
+            with np.errstate(under="raise"), pytest.raises(FloatingPointError, match="underflow"):
+                f(x)
+            with np.errstate(over="raise"):
+                f(x)
+    with np.errstate(under="warn"), pytest.warns(RuntimeWarning, match="underflow"):
+        f(x)
+    with np.errstate(under="raise"):
+        np.testing.assert_array_equal(f(np.zeros(3)), np.full(3, 1e-200))
+        for given in (np.asfortranarray(np.ones((3, 2))), 1.0, np.float64(2.0)):
+            f(given)
+
+
 def test_errors_are_those_of_numpy() -> None:
     f = ft.jit(lambda a, b: np.linalg.solve(a, b), backend="native")
     np.testing.assert_allclose(f(np.eye(2) * 2.0, np.ones(2)), [0.5, 0.5])
