@@ -162,21 +162,17 @@ def symbols() -> Symbols:
     def of_python(name: str) -> int:
         return ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
 
-    return Symbols(
-        id(np.ndarray),
-        table[93] or 0,
-        table[60] or 0,
-        *map(
-            of_python,
-            (
-                "PyTuple_New", "PyTuple_SetItem", "PyObject_Vectorcall", "Py_DecRef",
-                "PyErr_CheckSignals", "PyMem_RawMalloc", "PyMem_RawFree", "PyGILState_Ensure",
-                "PyGILState_Release", "PyEval_SaveThread", "PyEval_RestoreThread",
-                "PyContextVar_Get",
-            ),
+    found = map(
+        of_python,
+        (
+            "PyTuple_New", "PyTuple_SetItem", "PyObject_Vectorcall", "Py_DecRef",
+            "PyErr_CheckSignals", "PyMem_RawMalloc", "PyMem_RawFree", "PyGILState_Ensure",
+            "PyGILState_Release", "PyEval_SaveThread", "PyEval_RestoreThread",
+            "PyContextVar_Get",
         ),
-        id(table_of_numpy._extobj_contextvar) if are_settings_readable() else 0,
     )  # fmt: skip
+    settings = id(table_of_numpy._extobj_contextvar) if are_settings_readable() else 0
+    return Symbols._make((id(np.ndarray), table[93] or 0, table[60] or 0, *found, settings))
 
 
 CAPSULE: Final = 16
