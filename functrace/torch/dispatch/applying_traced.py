@@ -24,6 +24,7 @@ from functrace.torch.dispatch.plans import PLANS, OpPlan
 from functrace.torch.dispatch.recording import record
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import apart, in_grad_mode, shown, traced_of
+from functrace.torch.tensors.hollow import KINDS, Hollow
 from functrace.torch.tensors.tensor import Tensor, array_of, view_of, wrap
 from functrace.tracing import Tracer
 
@@ -45,6 +46,10 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     Raises:
         TypeError: for operands that are neither tensors nor arrays nor numbers.
     """
+    if KINDS and any(isinstance(x, Tensor) and type(x._array) is Hollow for x in operands):
+        from functrace.torch.dispatch.wrapping import apply_hollow
+
+        return apply_hollow(op, operands, params)
     if MODES.pairs and is_packed(op, operands, params):
         return OpFunction.apply(op, params, *operands)
     values = traced_values(op, operands)

@@ -10,7 +10,8 @@ nothing it does is recorded, and its result becomes the operation's.
 Note [Meaning of func in a handler]
     If a handler calls ``func`` with the arguments it got, the original operation runs: the same op
     with the same parameters, and with the random numbers already drawn. With other arguments, the
-    function of that name runs (overloads.py).
+    function of that name runs (overloads.py); if there is none, the original op, if the arguments
+    differ only in tensors of the same shapes and dtypes.
 
 Layer: 9.
 """
@@ -33,6 +34,7 @@ from functrace.torch.dispatch.overloads import ops, out_overload, overload_for
 from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.functions.constants import preserve_format
 from functrace.torch.tensors import views
+from functrace.torch.tensors.hollow import KINDS, Hollow
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, view_of
 from functrace.tracing import Tracer
 
@@ -43,7 +45,7 @@ class ForwardedCall:
     change it.
     """
 
-    __slots__ = ("args", "kwargs", "overload", "run", "types")
+    __slots__ = ("again", "args", "kwargs", "overload", "run", "types")
 
     def __init__(
         self,
@@ -52,7 +54,9 @@ class ForwardedCall:
         kwargs: dict[str, Any],
         run: Callable[[], Any],
         types: tuple[type, ...] = (),
+        again: Callable[..., Any] | None = None,
     ) -> None:
+        self.again = again
         self.overload, self.args, self.kwargs, self.run, self.types = (
             overload,
             args,
@@ -60,6 +64,27 @@ class ForwardedCall:
             run,
             types,
         )
+
+    def run_on(self, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operation on other arguments than those of this call.
+
+        Raises:
+            NotImplementedError: if there is no function of its name, and the op of this call does
+                not take the arguments.
+        """
+        try:
+            function = overload._function
+        except NotImplementedError:
+            if self.again is None or overload is not self.overload:
+                raise
+            found: dict[int, Any] = {}
+            if not (matched(args, self.args, found) and matched(kwargs, self.kwargs, found)):
+                raise
+            result = self.again(found)
+            if result is NotImplemented:
+                raise
+            return result
+        return function(*args, **kwargs)
 
     def is_for(self, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return True if an operation and its arguments are those of this call."""
@@ -77,6 +102,25 @@ def is_same(given: object, before: object) -> bool:
     if isinstance(given, dict) and isinstance(before, dict):
         return given.keys() == before.keys() and all(is_same(given[k], before[k]) for k in given)
     return type(given) is type(before) and not isinstance(given, Tensor) and bool(given == before)
+
+
+def matched(given: Any, before: Any, found: dict[int, Any]) -> bool:
+    """Return True if arguments are the same, but for tensors of the same shapes and dtypes, which
+    are added to ``found`` by the identity of the former ones.
+    """
+    if isinstance(given, Tensor) and isinstance(before, Tensor):
+        x, y = given._array, before._array
+        is_alike = x.shape == y.shape and x.dtype == y.dtype
+        return is_alike and found.setdefault(id(before), given) is given
+    if isinstance(given, (tuple, list)) and isinstance(before, (tuple, list)):
+        return len(given) == len(before) and all(
+            matched(x, y, found) for x, y in zip(given, before, strict=True)
+        )
+    if isinstance(given, dict) and isinstance(before, dict):
+        return given.keys() == before.keys() and all(
+            matched(given[k], before[k], found) for k in given
+        )
+    return is_same(given, before)
 
 
 @final
@@ -113,7 +157,14 @@ class ThreadModes:
         prepared = recording.prepare(plan, operands) if saves and plan is not None else None
         whole = whole_of(op)
         shown = run if whole is None else lambda: whole.complete(run(), *operands, *params)
-        result = self.add_result(ForwardedCall(overload, args, kwargs, shown))
+
+        def again(found: dict[int, Any]) -> Any:
+            tensors = [x for x in operands if isinstance(x, Tensor)]
+            if whole is not None or not all(id(x) in found for x in tensors):
+                return NotImplemented
+            return applying.apply(op, tuple([found.get(id(x), x) for x in operands]), params)
+
+        result = self.add_result(ForwardedCall(overload, args, kwargs, shown, again=again))
         returns = overload._schema.returns
         many = len(returns) > 1 or returns[0].type.startswith("List")
         if overload.namespace != "aten":  # (its schema does not tell how many results it has)
@@ -231,9 +282,13 @@ class ThreadModes:
         """Run a handler's call; see Note [Meaning of func in a handler]."""
         known = self.call
         if known is None or not known.is_for(overload, args, kwargs):
-            known = ForwardedCall(
-                overload, args, kwargs, lambda: overload._function(*args, **kwargs)
+            former = known
+            run = (
+                (lambda: overload._function(*args, **kwargs))
+                if former is None
+                else (lambda: former.run_on(overload, args, kwargs))
             )
+            known = ForwardedCall(overload, args, kwargs, run)
         known.types = ()
         if self.modes:
             return self.add_result(known)
@@ -357,7 +412,7 @@ def placed(
     if made is None:
         return None
     op = plan.case.op
-    if op.is_view and isinstance(made, Tensor):
+    if op.is_view and isinstance(made, Tensor) and type(made._array) is not Hollow:
         shown = view_of(operands[0], made._array, (op.function, params, op))
         made._view, made._counter = shown._view, shown._counter
         if made._counter is UNVERSIONED:  # views of inference tensors have no history
@@ -368,7 +423,9 @@ def placed(
             if one is None or one._array.shape != aval.shape or one._array.dtype != aval.dtype:
                 raise NotImplementedError(errors.dispatched_otherwise(op.node, aval, one))
         arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
-        recording.record(plan, operands, arrays, made, prepared)
+        node = recording.record(plan, operands, arrays, made, prepared)
+        if KINDS and any(type(x._array) is Hollow for x in outputs if x is not None):
+            node._is_hollow = True
     return made
 
 

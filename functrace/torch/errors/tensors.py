@@ -528,5 +528,6 @@ def subclass_dispatch(kind: str) -> str:
     return (
         f"{kind}.__torch_dispatch__ would not be called: functrace.torch forwards operations to the "
         "__torch_function__ of subclasses, and to the __torch_dispatch__ of modes "
-        "(torch.utils._python_dispatch.TorchDispatchMode); use one of them"
+        "(torch.utils._python_dispatch.TorchDispatchMode) and of wrapper subclasses "
+        "(Tensor._make_wrapper_subclass); use one of them"
     )

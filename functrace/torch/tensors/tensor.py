@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, final
 
 import numpy as np
@@ -35,6 +35,7 @@ from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.tensors.device import CPU, device
 from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype
+from functrace.torch.tensors.hollow import KINDS, Hollow
 from functrace.torch.tensors.mirrors import (
     MIRRORS,
     Mirror,
@@ -229,6 +230,15 @@ class Tensor(Methods):
         made = _new(kind)
         vars(made).update(vars(data._alias()))
         return Tensor.requires_grad_(made) if require_grad else made  # (no call of the subclass's)
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        kind: type[Any], size: Sequence[int], *args: Any, **options: Any
+    ) -> Any:
+        """Return a tensor of a subclass without data: see functrace.torch.dispatch.wrapping."""
+        from functrace.torch.dispatch.wrapping import make_wrapper
+
+        return make_wrapper(kind, size, *args, **options)
 
     def as_subclass(self, cls: type[Any]) -> Any:
         """Return this tensor as one of a subclass, with the same memory, history and place in the
@@ -599,6 +609,10 @@ class Tensor(Methods):
 
     def _alias(self) -> Tensor:
         """Return an alias without history, hidden from dispatch modes."""
+        if KINDS and type(self._array) is Hollow:
+            from functrace.torch.dispatch.wrapping import detach_hollow
+
+            return detach_hollow(self)
         array = constant(self._array)
         made = _new(class_for(array))
         made._array, made._counter = array, self._counter

@@ -56,6 +56,7 @@ from functrace.torch.dispatch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import is_alone, replace, shown, traced_of
 from functrace.torch.tensors.dtypes import DTYPES
+from functrace.torch.tensors.hollow import KINDS, Hollow
 from functrace.torch.tensors.mirrors import MIRRORS, conjugated, negated, refresh
 from functrace.torch.tensors.steps import Steps, part, with_part
 from functrace.torch.tensors.tensor import (
@@ -311,6 +312,10 @@ def write(
     if MODES.dispatch is not None and overwrite is None:
         return MODES.dispatch.write(op, operands, params)
     tensor, others = operands[0], operands[1:]
+    if KINDS and any(isinstance(x, Tensor) and type(x._array) is Hollow for x in operands):
+        from functrace.torch.dispatch.wrapping import refuse_write
+
+        refuse_write(tensor)
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
     mask = wanting(operands)
@@ -387,17 +392,24 @@ def find_plan(
     Python number.
     """
     key: list[Any] = [op, params]
+    is_hollow = False
     for x in operands:
         if isinstance(x, Tensor):
             key.append(x._array.shape)
             key.append(x._array.dtype)
+            is_hollow = is_hollow or type(x._array) is Hollow
         elif type(x) in NUMBERS:
             key.append((type(x), x) if op.static_numbers else type(x))
         else:
             return None
     key.append(mask)
+    if is_hollow:  # a plan of its own, whose backward runs on tensors
+        key.append(Hollow)
     found = tuple(key)
-    return PLANS.get(found) or make_plan(found, operands, mask)
+    plan = PLANS.get(found) or make_plan(found, operands, mask)
+    if is_hollow:
+        plan.pull_fast = None
+    return plan
 
 
 def check_writable(tensor: Tensor) -> None:

@@ -1,0 +1,98 @@
+"""What a wrapper subclass has in place of an array: a shape, a dtype and strides, and no data.
+
+Whatever needs data raises; operations are passed to the class's ``__torch_dispatch__`` instead
+(functrace.torch.dispatch.wrapping).
+
+Layer: 9.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn, final
+
+import numpy as np
+
+from functrace.errors import UnsupportedFunctionError
+
+KINDS: set[type[Any]] = set()
+"""The wrapper subclasses of which there has been a tensor."""
+
+
+@final
+class Hollow:
+    """Shape, dtype and strides of a tensor without data.
+
+    Args:
+        shape: the sizes.
+        dtype: NumPy's dtype.
+        strides: in bytes.
+    """
+
+    __slots__ = ("dtype", "shape", "strides")
+    __array_ufunc__ = None  # NumPy's functions raise
+    base = None
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]
+    ) -> None:
+        self.shape, self.dtype, self.strides = shape, dtype, strides
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def flags(self) -> Any:
+        """NumPy's flags of this layout."""
+        return self.laid_out().flags
+
+    @property
+    def aval(self) -> Any:
+        """Shape and dtype."""
+        from functrace.ir.aval import ShapeDtype
+
+        return ShapeDtype(self.shape, self.dtype)
+
+    def laid_out(self) -> Any:
+        """Return an array with this layout, whose elements must not be read."""
+        return np.lib.stride_tricks.as_strided(np.empty((), self.dtype), self.shape, self.strides)
+
+    def refuse(self) -> NoReturn:
+        """Raise: there is no data.
+
+        Raises:
+            UnsupportedFunctionError: always.
+        """
+        raise UnsupportedFunctionError(
+            "a wrapper subclass has no data of its own, and this needs it: functrace.torch does not "
+            "pass it to __torch_dispatch__",
+            fix="use the tensors that it wraps",
+        )
+
+    def __array__(self, *_arguments: object, **_options: object) -> NoReturn:
+        self.refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.refuse()
+
+    def __getitem__(self, index: object) -> NoReturn:
+        self.refuse()
