@@ -38,6 +38,7 @@ from functrace.native.loop_ir import (
     Statement,
     Store,
     While,
+    walk,
     work_of,
 )
 
@@ -408,7 +409,8 @@ class Printer:
         may set floating-point flags.
         """
         count = loop.count.value if type(loop.count) is Const else FEWEST_VECTORIZED
-        if count >= FEWEST_VECTORIZED or not count % LANES:
+        has_lanes = any(type(inner) is For and inner.lanes for inner in walk(loop.body))
+        if not has_lanes and (count >= FEWEST_VECTORIZED or not count % LANES):
             return ""
         if not self.metadata:
             self.metadata.append('!0 = !{!"llvm.loop.vectorize.enable", i1 false}')

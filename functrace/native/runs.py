@@ -169,8 +169,18 @@ class RunNest:
             self._low.builder.store(buffer, affine(lane), _empty(root))
 
     def _joined_lanes(self, root: Reduction) -> Atom:
-        buffer = self._parts[root.number]
-        parts = [self._low.builder.load(buffer, at(k)) for k in range(self._lanes)]
+        """Return the sum of all lanes, of which neighbours are added first."""
+        builder, buffer, width = self._low.builder, self._parts[root.number], self._lanes
+        if root.dtype.kind == "f":
+            # (vectors of 16 bytes and more: shorter ones have lanes that do not exist)
+            while width * root.dtype.itemsize >= 32:
+                width //= 2
+                narrow = builder.buffer(root.dtype, width)
+                with builder.loop(width, independent=True, lanes=True) as lane:
+                    pair = [builder.load(buffer, Affine(((lane.name, 2),), k)) for k in (0, 1)]
+                    builder.store(narrow, affine(lane), self._low.join(root.op, *pair))
+                buffer = narrow
+        parts = [builder.load(buffer, at(k)) for k in range(width)]
         while len(parts) > 1:
             parts = [
                 self._low.join(root.op, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)
