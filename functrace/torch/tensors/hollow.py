@@ -1,4 +1,4 @@
-"""What a wrapper subclass has in place of an array: a shape, a dtype and strides, and no data.
+"""Stand-in for the array of a wrapper subclass: a shape, a dtype and strides, and no data.
 
 Whatever needs data raises; operations are passed to the class's ``__torch_dispatch__`` instead
 (functrace.torch.dispatch.wrapping).

@@ -18,6 +18,8 @@ OF_ONE = (
     "abs sign sgn floor ceil trunc round square neg positive angle conj resolve_conj signbit isfinite isinf logical_not"
 )
 EXPRESSIONS = [
+    # lazy negations
+    "m._neg_view()", "z._neg_view()", "z._neg_view().imag",
     # pieces
     "m.split(2, 1)", "m.split([1, 3], 1)", "m.split(3)", "m.split(2, -1)", "m.split(5, 1)",
     "m.split([1, 1], 1)",

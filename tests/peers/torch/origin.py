@@ -230,10 +230,6 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.compiler._is_non_strict_tracing": _off,
         "torch._export.utils._maybe_find_pre_dispatch_tf_mode_for_export": _nothing,
     },
-    "levels of batching: here vmap is a transform of whole functions": {
-        "torch._vmap_internals._vmap": _vmap,
-        "torch._vmap_internals.vmap": _vmap,
-    },
     "CUDA": {
         "torch._C._set_override_stale_capture_stream": _nothing,
         "torch._C._set_warn_on_accumulate_grad_stream_mismatch": _nothing,
@@ -423,6 +419,8 @@ def install() -> ModuleType:
         "there is no PyTorch to take files from"
     )
     sys.meta_path.insert(0, Finder(Path(spec.submodule_search_locations[0])))
+    older: Any = shim("torch._vmap_internals")
+    older._vmap = older.vmap = _vmap  # for functions that append to lists of their own
     torch = importlib.import_module("torch")
     for name in ORIGINALS:
         importlib.import_module(name)

@@ -192,9 +192,6 @@ COPIED_OTHERWISE = {
     "refused: the arguments here are alignments, and no lengths": (
         "F.ctc_loss(C.log_softmax(2),k[None,:2].expand(3,2),(2,2,2),(1,1,1))"
     ),
-    "refused: there is no function of the adjoint of unfold": (
-        "torch.istft(torch.view_as_complex(T[0,:,:,:2].contiguous()),4)"
-    ),
 }
 """Expressions that a handler cannot repeat with copies of the arguments, and why."""
 _DRAWN = re.compile(
