@@ -10,6 +10,7 @@ Layer: 9.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast, final
@@ -33,6 +34,8 @@ _ALIASING = (
     "instead return a clone of the offending output tensor(s) (e.g. return x.clone()) or refactor "
     "the custom operator to not return y."
 )
+_WHOLE = re.compile(r"(=-?[0-9]+)\.0(?=[,)])")
+"""Defaults that PyTorch's schemas show without the zero: ``scale=1.``."""
 Kernel = Callable[..., Any]
 
 
@@ -59,7 +62,8 @@ class Operator:
     """
 
     def __init__(self, text: str, *, records_inside: bool) -> None:
-        self.text, self.records_inside = text, records_inside
+        self.text = _WHOLE.sub(r"\1.", text)
+        self.records_inside = records_inside
         self.kernel: Kernel | None = None
         self.backward: Callable[..., Any] | None = None
         self.setup: Callable[..., Any] | None = None

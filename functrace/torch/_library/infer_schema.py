@@ -65,7 +65,7 @@ def infer_schema(
         >>> import functrace.torch as torch
         >>> def scaled(x: torch.Tensor, by: float = 2.0) -> torch.Tensor: ...
         >>> torch.library.infer_schema(scaled, mutates_args=())
-        '(Tensor x, float by=2.) -> Tensor'
+        '(Tensor x, float by=2.0) -> Tensor'
     """
     signature = inspect.signature(prototype_function)
 
@@ -125,9 +125,6 @@ def _default(value: object) -> str:
     """Return a default as PyTorch writes it in schemas."""
     if isinstance(value, str):
         return f'"{value}"'
-    if isinstance(value, float):
-        text = repr(value)
-        return text.removesuffix("0") if text.endswith(".0") else text
     return str(value).removeprefix("torch.")
 
 
