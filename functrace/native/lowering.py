@@ -37,7 +37,7 @@ from functrace.native.loop_ir import (
     eliminate_dead_code,
 )
 from functrace.native.numpy_order import Layouts, Strides, order_of
-from functrace.native.runs import Add, Body, RunNest, can_join, is_flat, lanes_of, loops_over
+from functrace.native.runs import Add, RunNest, can_join, is_flat, loops_over
 from functrace.native.values import (
     AtomArray,
     Deferred,
@@ -622,57 +622,14 @@ class Lowering:
                 *[places[root.number] for root in roots if isinstance(root, Deferred)],
             ]
             flat = all(view is None or is_flat(view, space, run) for view in views)
-            lanes = lanes_of(leader)
-            if flat or not space[run[-1]] % lanes:
-                cost = max((value.cost for value in order), default=0)
-                RunNest(self, space, leader.order, reductions, element, flat, cost).write(join)
-            else:
-                self._spill(space, leader.order, reductions, element, join)
+            cost = max((value.cost for value in order), default=0)
+            RunNest(self, space, leader.order, reductions, element, flat, cost).write(join)
         for root in roots:
             if root.number in variables:
                 atom = self.builder.get(variables[root.number])
                 root.result = scalars([atom], (), root.dtype)
             else:
                 root.result = places[root.number]
-
-    def _spill(
-        self,
-        space: Shape,
-        order: Order,
-        reductions: Sequence[Reduction],
-        element: Body,
-        join: Add,
-    ) -> None:
-        """Write elements to memory in NumPy's order before they are added: their arrays do not
-        continue along the run.
-        """
-        strides = [0] * len(space)
-        step = 1
-        for axis in reversed(order.axes):
-            strides[axis] = step
-            step *= space[axis]
-        run = order.axes[len(order.axes) - order.run :]
-        own = [root for root in reductions if all(k in root.axes for k in run)]
-        lines = {
-            root.number: Stored(self.builder.buffer(root.dtype, step), ZERO, tuple(strides), space)
-            for root in own
-        }
-
-        def keep(root: Reduction, atom: Atom, index: Sequence[Affine]) -> None:
-            line = lines.get(root.number)
-            if line is None:
-                join(root, atom, index)
-            else:
-                self.builder.store(line.buffer, line.place(index), atom)
-
-        def kept(index: Sequence[Affine], add: Add) -> None:
-            for root in own:
-                line = lines[root.number]
-                add(root, self.builder.load(line.buffer, line.place(index)), index)
-
-        with loops_over(self, space, order.axes) as index:
-            element(index, keep)
-        RunNest(self, space, order, own, kept, True, 0).write(join)
 
     def _in_memory(self, value: Value) -> Stored | None:
         """Return the view that elements are loaded from; ``None`` if it is one element."""

@@ -14,7 +14,19 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from functrace.native.loop_ir import BOOL, INT64, ZERO, Affine, Atom, Const, Scalar, affine, at
+from functrace.native.loop_ir import (
+    BOOL,
+    INT64,
+    ZERO,
+    Affine,
+    Atom,
+    Buffer,
+    Const,
+    If,
+    Scalar,
+    affine,
+    at,
+)
 from functrace.native.numpy_order import BLOCKS, LANES, halves
 from functrace.native.values import Order, Reduction, Shape, Stored
 
@@ -31,6 +43,8 @@ Totals: TypeAlias = Mapping[int, Atom]
 
 WIDE: Final = 16
 """Bytes of a lane, of all steps that are computed together: two vectors of 64 bytes."""
+LINE: Final = 1024
+"""Elements of a line of memory, at least; or those of a row."""
 CHEAP: Final = 12
 """Cost of an element up to which a step of all lanes is computed twice, for a branch less."""
 
@@ -83,7 +97,8 @@ class RunNest:
         order: of the sums.
         roots: the reductions.
         body: writes the code of one element.
-        is_flat: True if all arrays continue along the axes of the run.
+        is_flat: True if all arrays continue along the axes of the run. If not, and if rows are not
+            whole numbers of steps, elements are written to lines of memory before they are added.
         cost: of the code of an element.
     """
 
@@ -97,29 +112,37 @@ class RunNest:
         is_flat: bool,
         cost: int,
     ) -> None:
-        self._low, self._space, self._body, self._is_flat = low, space, body, is_flat
+        self._low, self._space, self._body = low, space, body
         self._outer = order.axes[: len(order.axes) - order.run]
         self._run = order.axes[len(order.axes) - order.run :]
         self._sums = [root for root in roots if root.order == order and root.op == "add"]
-        within = [root for root in roots if all(k in root.axes for k in self._run)]
-        self._others = [root for root in within if root not in self._sums]
-        is_cheap = cost <= CHEAP
-        self._is_cheap = is_cheap and len(self._sums) == len(roots)
-        self._lanes = max(lanes_of(root) for root in self._sums)
-        self._times = max(1, WIDE // max(root.dtype.itemsize for root in roots))
-        has_rows = is_flat or not space[self._run[-1]] % (self._times * self._lanes)
-        self._is_wide = not is_cheap and has_rows and self._lanes == LANES
-        self._own = [*self._sums, *self._others]
+        self._own = [root for root in roots if all(k in root.axes for k in self._run)]
         """Reductions over the whole run; the rest is added to memory element by element."""
-        self._parts = {
-            root.number: low.builder.buffer(root.dtype, self._lanes) for root in self._own
-        }
-        self._wide = {
-            root.number: low.builder.buffer(root.dtype, self._times * self._lanes)
-            for root in self._own
-            if self._is_wide
-        }
+        self._others = [root for root in self._own if root not in self._sums]
+        self._lanes = max(lanes_of(root) for root in self._sums)
         self._index: list[Affine] = []
+        self._base = ZERO
+        size, row = math.prod(space[k] for k in self._run), space[self._run[-1]]
+        # elements that are computed twice, or that are computed together
+        self._has_lines = not is_flat and row % self._lanes != 0
+        self._is_flat = is_flat or self._has_lines
+        is_cheap = cost <= CHEAP and not self._has_lines
+        self._is_cheap = is_cheap and len(self._sums) == len(roots)
+        self._times = max(1, WIDE // max(root.dtype.itemsize for root in roots))
+        has_rows = is_flat or not row % (self._times * self._lanes)
+        self._is_wide = has_rows and cost > CHEAP and self._lanes == LANES
+        # lines
+        self._is_short, self._rows = size <= LINE, max(1, LINE // row)
+        self._all_rows = Const(size // row, INT64)
+        capacity = size if self._is_short else self._rows * row + (BLOCKS + 1) * self._lanes
+        self._parts = self._buffers(self._lanes)
+        self._wide = self._buffers(self._times * self._lanes if self._is_wide else 0)
+        self._lines = self._buffers(capacity if self._has_lines else 0)
+
+    def _buffers(self, size: int) -> dict[int, Buffer]:
+        """Return new memory by number of the reduction, if its size is not zero."""
+        own = self._own if size else ()
+        return {root.number: self._low.builder.buffer(root.dtype, size) for root in own}
 
     def write(self, join: Add) -> None:
         """Write the loop nest.
@@ -140,6 +163,8 @@ class RunNest:
     def _along_run(self) -> Totals:
         size = math.prod(self._space[k] for k in self._run)
         blocks, rest = divmod(size, self._lanes)
+        if self._has_lines:
+            self._start_lines()
         variables = {root.number: self._low.builder.declare(_empty(root)) for root in self._others}
         if not blocks:
             short = {root.number: self._low.builder.declare(_empty(root)) for root in self._sums}
@@ -227,7 +252,83 @@ class RunNest:
         with builder.loop(times * self._lanes, independent=True, lanes=True) as lane:
             index[self._run[-1]] = position.plus(affine(lane))
             self._lane = affine(lane)
+            self._element(index, add)
+
+    # -- lines --
+
+    def _element(self, index: Index, add: Add) -> None:
+        """Write the code of one element, or load it from a line."""
+        if not self._has_lines:
             self._body(index, add)
+            return
+        place = index[self._run[-1]].plus(self._base, -1)
+        for root in self._own:
+            add(root, self._low.builder.load(self._lines[root.number], place), index)
+
+    def _start_lines(self) -> None:
+        """Start with empty lines; write a short run at once."""
+        builder = self._low.builder
+        self._base = ZERO
+        if self._is_short:
+            self._write_rows(ZERO, self._all_rows, ZERO)
+        else:
+            self._begin, self._end, self._row = (builder.declare(Const(0, INT64)) for _ in range(3))
+
+    def _length(self, blocks: int | Atom, rest: int | Atom) -> Atom:
+        """Return the number of elements of a part."""
+        let = self._low.builder.let
+        steps, more = (Const(x, INT64) if isinstance(x, int) else x for x in (blocks, rest))
+        return let("add", INT64, let("mul", INT64, steps, Const(self._lanes, INT64)), more)
+
+    def _need(self, start: Affine, length: Atom) -> None:
+        """Write the elements of a part to the lines, unless they are there: whole rows, after what is
+        left of the former ones.
+        """
+        builder = self._low.builder
+        let = builder.let
+        first, last = self._atom(start), builder.get(self._end)
+        is_short = let("greater", BOOL, let("add", INT64, first, length), last)
+        with builder.block() as then:
+            before, row = builder.get(self._begin), builder.get(self._row)
+            left = let("sub", INT64, last, first)
+            with builder.loop(left, independent=True) as place:
+                old = affine(place).plus(affine(first)).plus(affine(before), -1)
+                for line in self._lines.values():
+                    builder.store(line, affine(place), builder.load(line, old))
+            more = let("sub", INT64, self._all_rows, row)
+            limit = Const(self._rows, INT64)
+            more = let("select", INT64, let("less", BOOL, more, limit), more, limit)
+            self._write_rows(affine(row), more, affine(left))
+            builder.assign(self._begin, first)
+            builder.assign(self._row, let("add", INT64, row, more))
+            done = let("mul", INT64, more, Const(self._space[self._run[-1]], INT64))
+            builder.assign(self._end, let("add", INT64, last, done))
+        builder.body.append(If(is_short, then, []))
+        self._base = affine(builder.get(self._begin))
+
+    def _write_rows(self, first: Affine, count: Atom, offset: Affine) -> None:
+        """Write rows to the lines, from an offset on."""
+        builder, index = self._low.builder, list(self._index)
+        size = self._space[self._run[-1]]
+        with builder.loop(count, independent=True) as row:
+            left = self._atom(first.plus(affine(row)))
+            for axis in reversed(self._run[1:-1]):
+                length = Const(self._space[axis], INT64)
+                index[axis] = affine(builder.let("rest", INT64, left, length))
+                left = builder.let("div", INT64, left, length)
+            index[self._run[0]] = affine(left)
+            with builder.loop(size, independent=True) as column:
+                index[self._run[-1]] = affine(column)
+                place = offset.plus(affine(row), size).plus(affine(column))
+
+                def keep(root: Reduction, atom: Atom, at: Index, place: Affine = place) -> None:
+                    line = self._lines.get(root.number)
+                    if line is None:
+                        self._add(root, atom, at)
+                    else:
+                        builder.store(line, place, atom)
+
+                self._body(index, keep)
 
     def _atom(self, position: Affine) -> Atom:
         builder = self._low.builder
@@ -274,10 +375,10 @@ class RunNest:
                 builder.assign(variable, total)
 
         if count == 1:
-            self._body(self._place(start), add)
+            self._element(self._place(start), add)
             return
         with builder.loop(count, independent=True) as counter:
-            self._body(self._place(start.plus(affine(counter))), add)
+            self._element(self._place(start.plus(affine(counter))), add)
 
     def _part(
         self,
@@ -299,6 +400,8 @@ class RunNest:
             more: True if there is one more step.
         """
         builder = self._low.builder
+        if self._has_lines and not self._is_short:
+            self._need(start, self._length(blocks, rest))
         for root in self._sums:
             self._fill(root)
         left: int | Atom = blocks

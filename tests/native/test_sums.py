@@ -51,7 +51,7 @@ def test_sum_of_a_vector(size: int, dtype: str) -> None:
 
 
 SHAPES = ((3, 50), (50, 3), (9, 129), (129, 9), (40, 1), (1, 40), (4, 5, 6), (16, 9, 24),
-          (5, 8, 33), (2, 3, 1, 40), (3, 7, 8, 9))  # fmt: skip
+          (5, 8, 33), (2, 3, 1, 40), (3, 7, 8, 9), (70, 13, 11), (3, 5001))  # fmt: skip
 
 
 def _subsets(axes: int) -> Sequence[tuple[int, ...]]:
