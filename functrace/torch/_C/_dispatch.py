@@ -5,6 +5,7 @@ Layer: 9.
 
 from typing import Any
 
+from functrace.torch.dispatch import wrapping as wrapping  # (it gives tensors a method)
 from functrace.torch.dispatch.modes import activate, active
 
 __all__ = [

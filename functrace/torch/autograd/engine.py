@@ -724,9 +724,7 @@ def make_seed(
         if aval.dtype.kind not in "fV":
             raise RuntimeError(errors.complex_root(DTYPES[aval.dtype]))
         if KINDS and type(aval) is Hollow and isinstance(output, Tensor):
-            from functrace.torch.dispatch.wrapping import seed_hollow
-
-            return seed_hollow(output)
+            return aval.handling.seed(output)
         ones = wrap(np.ones(aval.shape, aval.dtype))
         return ones if MODES.dispatch is None else MODES.dispatch.seed(output, ones)
     if not isinstance(seed, Tensor):

@@ -46,10 +46,10 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     Raises:
         TypeError: for operands that are neither tensors nor arrays nor numbers.
     """
-    if KINDS and any(isinstance(x, Tensor) and type(x._array) is Hollow for x in operands):
-        from functrace.torch.dispatch.wrapping import apply_hollow
-
-        return apply_hollow(op, operands, params)
+    if KINDS:
+        for x in operands:
+            if isinstance(x, Tensor) and type(x._array) is Hollow:
+                return x._array.handling.apply(op, operands, params)
     if MODES.pairs and is_packed(op, operands, params):
         return OpFunction.apply(op, params, *operands)
     values = traced_values(op, operands)

@@ -13,10 +13,9 @@ Layer: 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from functrace.errors import UnsupportedFunctionError
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.modes import ThreadModes
@@ -66,7 +65,7 @@ def make_wrapper(
     dtype = numpy_dtype(get_default_dtype() if dtype is None else dtype)
     KINDS.add(kind)
     made = object.__new__(kind)
-    made._array = Hollow(shape, dtype, tuple([n * dtype.itemsize for n in steps]))
+    made._array = Hollow(shape, dtype, tuple([n * dtype.itemsize for n in steps]), DISPATCHING)
     made._counter = new_counter()
     return Tensor.requires_grad_(made) if requires_grad else made
 
@@ -111,48 +110,35 @@ def kinds_of(operands: Sequence[Any]) -> list[type[Any]]:
     return found
 
 
-def _modes(operands: Sequence[Any]) -> ThreadModes:
-    return ThreadModes((_Handler(kinds_of(operands)),))
+@final
+class Dispatching:
+    """Passes operations on wrappers to their classes."""
+
+    def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Apply an op: the class computes, beneath autograd."""
+        return _handled(operands, lambda handler: handler.apply(op, operands, params))
+
+    def detach(self, tensor: Tensor) -> Tensor:
+        """Return what the class returns for ``detach``."""
+        return _handled((tensor,), lambda handler: handler.detach(tensor))
+
+    def seed(self, output: Tensor) -> Tensor:
+        """Return what the class returns for ``ones_like``: the gradient of a root."""
+        given: dict[str, Any] = {"pin_memory": False, "memory_format": preserve_format}
+        return _handled(
+            (output,),
+            lambda handler: handler.make("ones_like", (output,), given, output._array.refuse),
+        )
 
 
-def apply_hollow(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Apply an op to wrappers: their class computes, beneath autograd."""
+def _handled(operands: Sequence[Any], run: Callable[[ThreadModes], Any]) -> Any:
     before = MODES.dispatch
-    MODES.dispatch = handler = _modes(operands)
+    MODES.dispatch = handler = ThreadModes((_Handler(kinds_of(operands)),))
     try:
-        return handler.apply(op, operands, params)
+        return run(handler)
     finally:
         MODES.dispatch = before
 
 
-def detach_hollow(tensor: Tensor) -> Tensor:
-    """Return what the class returns for ``detach``."""
-    before = MODES.dispatch
-    MODES.dispatch = handler = _modes((tensor,))
-    try:
-        return handler.detach(tensor)
-    finally:
-        MODES.dispatch = before
-
-
-def seed_hollow(output: Tensor) -> Tensor:
-    """Return what the class returns for ``ones_like``: the gradient of a root."""
-    before = MODES.dispatch
-    MODES.dispatch = handler = _modes((output,))
-    kwargs = {"pin_memory": False, "memory_format": preserve_format}
-    try:
-        return handler.make("ones_like", (output,), kwargs, output._array.refuse)
-    finally:
-        MODES.dispatch = before
-
-
-def refuse_write(tensor: Tensor) -> None:
-    """Refuse to write into a wrapper.
-
-    Raises:
-        UnsupportedFunctionError: always.
-    """
-    raise UnsupportedFunctionError(
-        f"functrace.torch does not write into wrapper subclasses such as {type(tensor).__name__}",
-        fix="use the operation that returns a new tensor",
-    )
+DISPATCHING = Dispatching()
+Tensor._make_wrapper_subclass = staticmethod(make_wrapper)

@@ -1,7 +1,7 @@
 """Stand-in for the array of a wrapper subclass: a shape, a dtype and strides, and no data.
 
-Whatever needs data raises; operations are passed to the class's ``__torch_dispatch__`` instead
-(functrace.torch.dispatch.wrapping).
+Whatever needs data raises; operations are passed to the class's ``__torch_dispatch__`` instead, by
+the `Handling` that comes with each stand-in (functrace.torch.dispatch.wrapping).
 
 Layer: 9.
 """
@@ -9,14 +9,28 @@ Layer: 9.
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, Protocol, final
 
 import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
+from functrace.ir.aval import ShapeDtype
 
 KINDS: set[type[Any]] = set()
 """The wrapper subclasses of which there has been a tensor."""
+
+
+class Handling(Protocol):
+    """What passes operations on wrappers to their classes."""
+
+    def apply(self, op: Any, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Apply an op."""
+
+    def detach(self, tensor: Any) -> Any:
+        """Return a tensor without history."""
+
+    def seed(self, output: Any) -> Any:
+        """Return the gradient of a root."""
 
 
 @final
@@ -27,16 +41,22 @@ class Hollow:
         shape: the sizes.
         dtype: NumPy's dtype.
         strides: in bytes.
+        handling: passes operations to the class.
     """
 
-    __slots__ = ("dtype", "shape", "strides")
+    __slots__ = ("dtype", "handling", "shape", "strides")
     __array_ufunc__ = None  # NumPy's functions raise
     base = None
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...]
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        strides: tuple[int, ...],
+        handling: Handling,
     ) -> None:
         self.shape, self.dtype, self.strides = shape, dtype, strides
+        self.handling = handling
 
     @property
     def ndim(self) -> int:
@@ -64,10 +84,8 @@ class Hollow:
         return self.laid_out().flags
 
     @property
-    def aval(self) -> Any:
+    def aval(self) -> ShapeDtype:
         """Shape and dtype."""
-        from functrace.ir.aval import ShapeDtype
-
         return ShapeDtype(self.shape, self.dtype)
 
     def laid_out(self) -> Any:
@@ -96,3 +114,15 @@ class Hollow:
 
     def __getitem__(self, index: object) -> NoReturn:
         self.refuse()
+
+
+def refuse_write(kind: str) -> NoReturn:
+    """Refuse to write into a wrapper, or a wrapper into a tensor.
+
+    Raises:
+        UnsupportedFunctionError: always.
+    """
+    raise UnsupportedFunctionError(
+        f"functrace.torch does not write into wrapper subclasses, or these into tensors: {kind}",
+        fix="use the operation that returns a new tensor",
+    )

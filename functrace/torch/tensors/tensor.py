@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, final
 
 import numpy as np
@@ -178,6 +178,8 @@ class Tensor(Methods):
 
     __torch_function__: ClassVar[Any]
     """Handling of calls on subclasses: see dispatch/overrides.py."""
+    _make_wrapper_subclass: ClassVar[Callable[..., Any]]
+    """Makes a tensor of a subclass without data; set by dispatch/wrapping.py."""
     _prepare: ClassVar[Callable[[type[Any]], None]] = staticmethod(lambda kind: None)
     """Prepares a new subclass; set by dispatch/surface.py."""
     _is_plain: ClassVar[bool] = True
@@ -230,15 +232,6 @@ class Tensor(Methods):
         made = _new(kind)
         vars(made).update(vars(data._alias()))
         return Tensor.requires_grad_(made) if require_grad else made  # (no call of the subclass's)
-
-    @staticmethod
-    def _make_wrapper_subclass(
-        kind: type[Any], size: Sequence[int], *args: Any, **options: Any
-    ) -> Any:
-        """Return a tensor of a subclass without data: see functrace.torch.dispatch.wrapping."""
-        from functrace.torch.dispatch.wrapping import make_wrapper
-
-        return make_wrapper(kind, size, *args, **options)
 
     def as_subclass(self, cls: type[Any]) -> Any:
         """Return this tensor as one of a subclass, with the same memory, history and place in the
@@ -610,9 +603,7 @@ class Tensor(Methods):
     def _alias(self) -> Tensor:
         """Return an alias without history, hidden from dispatch modes."""
         if KINDS and type(self._array) is Hollow:
-            from functrace.torch.dispatch.wrapping import detach_hollow
-
-            return detach_hollow(self)
+            return self._array.handling.detach(self)
         array = constant(self._array)
         made = _new(class_for(array))
         made._array, made._counter = array, self._counter

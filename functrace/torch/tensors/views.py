@@ -56,7 +56,7 @@ from functrace.torch.dispatch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import is_alone, replace, shown, traced_of
 from functrace.torch.tensors.dtypes import DTYPES
-from functrace.torch.tensors.hollow import KINDS, Hollow
+from functrace.torch.tensors.hollow import KINDS, Hollow, refuse_write
 from functrace.torch.tensors.mirrors import MIRRORS, conjugated, negated, refresh
 from functrace.torch.tensors.steps import Steps, part, with_part
 from functrace.torch.tensors.tensor import (
@@ -313,9 +313,7 @@ def write(
         return MODES.dispatch.write(op, operands, params)
     tensor, others = operands[0], operands[1:]
     if KINDS and any(isinstance(x, Tensor) and type(x._array) is Hollow for x in operands):
-        from functrace.torch.dispatch.wrapping import refuse_write
-
-        refuse_write(tensor)
+        refuse_write(type(tensor).__name__)
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
     mask = wanting(operands)
