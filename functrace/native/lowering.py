@@ -273,7 +273,7 @@ class Lowering:
             self.skipped.add(step.first)
             for j in self.plan.results(step):
                 self.values[j] = self.unknown(self.plan.program.avals[j])
-        self._layouts.add(step.first)
+        self._layouts.add(step)
 
     def _lower(self, step: Step, readers: Mapping[int, Sequence[int]]) -> None:
         program, k = self.plan.program, step.first

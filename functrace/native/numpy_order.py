@@ -17,10 +17,27 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.native.values import Order, Shape, c_strides
-from functrace.ops import reductions, shaping
+from functrace.ops import (
+    checks,
+    cholesky,
+    contraction,
+    foreign,
+    indexing,
+    joining,
+    linalg,
+    naming,
+    norms,
+    reductions,
+    shaping,
+    solutions,
+    sorting,
+    triangular,
+)
+from functrace.ops.cumulative import cummax_p, cummin_p, cumprod_p, cumsum_p, linear_recurrence_p
 from functrace.ops.elementwise import ELEMENTWISE
 
 Strides: TypeAlias = tuple[int, ...]
@@ -94,47 +111,116 @@ class Layouts:
         """Return True if a variable is in C order."""
         return i not in self._others
 
-    def add(self, k: int) -> None:
-        """Add the operation whose first result is a variable."""
-        primitive, operands, params = self._program.ops[k]
+    def add(self, step: Step) -> None:
+        """Add the operation of a step of a plan."""
+        primitive, operands, params = self._program.ops[step.first]
         given = [i for i in operands if i >= 0]
-        if all(i not in self._others for i in given) and not primitive.view and primitive not in _VIEWS:  # fmt: skip
+        in_order = all(map(self.is_c_order, given))
+        if self._is_fresh(step) or (in_order and self._keeps_c_order(step)):
             return
-        count = self._program.result_count(k) if primitive.many else 1
-        for j in range(k, k + count):
+        count = self._program.result_count(step.first) if primitive.many else 1
+        for j in range(step.first, step.first + count):
             shape = tuple(self._program.avals[j].shape)
             found = self._result(primitive, given, params, shape) if count == 1 else None
             if found is None:
-                if sum(n > 1 for n in shape) > 1:
+                rank = sum(n > 1 for n in shape)
+                if rank > 1 or (rank and _may_turn(step, primitive)):
                     self._others[j] = None
             elif not _is_c_order(shape, found):
                 self._others[j] = found
+
+    def _keeps_c_order(self, step: Step) -> bool:
+        """Return True if results are in C order where all operands are."""
+        primitive = self._program.ops[step.first][0]
+        if step.structure is not None:
+            return all(map(_is_in_c_order, step.bodies))
+        if primitive in _VIEWS or primitive in (cumsum_p, cumprod_p):
+            return False
+        return primitive in _KEEP or _is_elementwise(primitive)
+
+    def _is_fresh(self, step: Step) -> bool:
+        """Return True if the result is always in C order."""
+        primitive = self._program.ops[step.first][0]
+        if primitive.fresh is None or primitive.many or step.structure is not None:
+            return False
+        return primitive.fresh(self._program.avals[step.first])
 
     def _result(
         self, primitive: Primitive, given: Sequence[int], params: tuple[Any, ...], shape: Shape
     ) -> Strides | None:
         avals = self._program.avals
         strides = [self.strides(i) for i in given]
-        if any(one is None for one in strides):
+        if not given or any(one is None for one in strides):
             return None
         shapes = [tuple(avals[i].shape) for i in given]
         known = [one for one in strides if one is not None]
-        if primitive.view or primitive in _VIEWS:
-            return _of_view(primitive.eval, shapes[0], known[0], params, shape) if given else None
-        if primitive.batch is ELEMENTWISE or primitive is shaping.convert_p:
+        if primitive in _SAME:
+            return known[0] if shapes[0] == shape else None
+        if primitive is shaping.convert_p:
+            return _of_copy(shapes[0], known[0])
+        if primitive in _VIEWS:
+            return _of_view(primitive.eval, shapes[0], known[0], params, shape)
+        if _is_elementwise(primitive):
             return _of_elementwise(shapes, known, shape)
         if primitive in _SUMS:
             return _of_reduction(shapes[0], known[0], params[0], shape)
+        if primitive in (cumsum_p, cumprod_p) and not any(params[1:]):
+            return c_strides(shape) if _is_c_order(shape, known[0]) else None
         return None
 
 
-_VIEWS = frozenset({shaping.broadcast_to_p, shaping.reshape_p, shaping.permute_p})
+def _may_turn(step: Step, primitive: Primitive) -> bool:
+    """Return True if a vector that an operation returns may be a view that is reversed."""
+    return (
+        primitive.view
+        or primitive in _SAME
+        or primitive in (cumsum_p, cumprod_p)
+        or step.structure is not None
+    )
+
+
+def _is_elementwise(primitive: Primitive) -> bool:
+    return primitive.batch is ELEMENTWISE or primitive is shaping.convert_p
+
+
+def _is_in_c_order(plan: Plan) -> bool:
+    """Return True if the results of a body are in C order where its inputs are."""
+    layouts = Layouts(plan.program)
+    for step in plan.steps:
+        layouts.add(step)
+    return all(map(layouts.is_c_order, plan.program.output_ids))
+
+
+_VIEWS = frozenset(
+    {
+        shaping.broadcast_to_p, shaping.reshape_p, shaping.permute_p, shaping.diagonal_p,
+        indexing.index_p,
+    }
+)  # fmt: skip
+_SAME = frozenset(
+    {
+        checks.require_p, solutions.required_p, solutions.undifferentiated_p,
+        solutions.reverse_only_p, foreign.returned_p, naming.name_p,
+    }
+)  # fmt: skip
+"""Primitives whose result is their first operand."""
 _SUMS = frozenset(
     {
         reductions.reduce_sum_p, reductions.reduce_prod_p, reductions.reduce_max_p,
         reductions.reduce_min_p, reductions.reduce_any_p, reductions.reduce_all_p,
     }
 )  # fmt: skip
+_KEEP = _SUMS | {
+    *_SAME, reductions.argmax_p, reductions.argmin_p, reductions.variance_p, reductions.softmax_p,
+    reductions.log_softmax_p, reductions.logsumexp_p, reductions.shared_p, reductions.same_p,
+    linalg.norm_p, norms.vector_norm_p, contraction.matmul_p, contraction.dot_p,
+    joining.concatenate_p, joining.stack_p, shaping.roll_p, shaping.embed_diagonal_p,
+    indexing.embed_p, indexing.scatter_add_p, indexing.scatter_set_p, indexing.scatter_each_p,
+    indexing.is_last_write_p, sorting.sort_p, sorting.argsort_p, sorting.searchsorted_p,
+    sorting.take_along_axis_p, linalg.solve_p, linalg.inv_p, cholesky.cholesky_p,
+    triangular.solve_triangular_p, cummax_p, cummin_p, linear_recurrence_p,
+}  # fmt: skip
+"""Primitives whose results are in C order where all operands are."""
 
 
 def _is_c_order(shape: Shape, strides: Strides) -> bool:
@@ -172,6 +258,13 @@ def _of_view(
     except Exception:
         return None  # (of another dtype only)
     return found.strides if np.shape(found) == result and result else c_strides(result)
+
+
+def _of_copy(shape: Shape, strides: Strides) -> Strides:
+    """Return the strides of ``x.astype(…)``."""
+    if 0 in shape:
+        return c_strides(shape)
+    return np.empty_like(as_strided(np.zeros(1, np.uint8), shape, strides)).strides
 
 
 def _of_elementwise(

@@ -96,7 +96,7 @@ def _in_other_order(plan: Plan) -> set[int]:
     layouts = Layouts(plan.program)
     found: set[int] = set()
     for step in plan.steps:
-        layouts.add(step.first)
+        layouts.add(step)
         if not all(map(layouts.is_c_order, plan.results(step))):
             found.add(step.first)
     return found
