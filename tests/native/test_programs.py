@@ -1,7 +1,7 @@
 """The native backend equals the evaluator: on random programs, on all cases, and on whole works.
 
-Floats may differ by a few units in the last place of the largest element: sums are in another
-order, and elementary functions are the tier's own.
+Floats may differ by a few units in the last place of the largest element: small products add in
+another order, and elementary functions are the tier's own.
 """
 
 from __future__ import annotations
