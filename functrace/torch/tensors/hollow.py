@@ -21,7 +21,7 @@ KINDS: set[type[Any]] = set()
 
 
 class Handling(Protocol):
-    """What passes operations on wrappers to their classes."""
+    """Way of operations on wrappers to their classes."""
 
     def apply(self, op: Any, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply an op."""
