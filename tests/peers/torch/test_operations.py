@@ -46,7 +46,8 @@ _IGNORED = frozenset({"aten.lift_fresh.default", "aten.detach.default"})
 
 EXPRESSIONS = (
     """
-torch.abs(x); x._neg_view().resolve_neg(); torch.acos(x); torch.acosh(x); torch.all(x); torch.amax(x); torch.amin(x); torch.any(x); torch.argmax(x);
+torch.abs(x); x._neg_view().resolve_neg();
+torch.acos(x); torch.acosh(x); torch.all(x); torch.amax(x); torch.amin(x); torch.any(x); torch.argmax(x);
 torch.argmin(x); torch.asin(x); torch.asinh(x); torch.atan(x); torch.atanh(x); torch.ceil(x); torch.clone(x);
 torch.cos(x); torch.cosh(x); torch.count_nonzero(x); torch.exp(x); torch.exp2(x); torch.expm1(x); torch.floor(x);
 torch.isfinite(x); torch.isinf(x); torch.isnan(x); torch.log(x); torch.log10(x); torch.log1p(x); torch.log2(x);
