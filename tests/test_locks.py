@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from functrace.caches import BoundedCache, CacheEntry
-from functrace.executor.parallel.threads import ThreadPool, _pool
 from functrace.locks import Lock, cached_property
+from functrace.threads import ThreadPool, _pool
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 
@@ -81,7 +81,7 @@ import atexit, os, sys
 import numpy as np
 import functrace as ft
 import functrace.torch as torch
-from functrace.executor.parallel.threads import THREADS
+from functrace.threads import THREADS
 from functrace.torch.autograd import engine
 
 THREADS.resize(2)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, final
 
 from functrace.errors import ArgumentError
 from functrace.executor.allocator import FREED
-from functrace.executor.parallel.threads import THREADS
+from functrace.threads import THREADS
 
 
 @final

@@ -20,7 +20,6 @@ from typing import final
 import numpy as np
 
 from functrace.executor.codegen.numpy_source import NUMPY, NumPySource
-from functrace.executor.parallel.threads import THREADS
 from functrace.executor.plan.planner import Plan, Step, planned
 from functrace.executor.policy import NUMPY_POLICY
 from functrace.executor.runner import Runner, run_compiled
@@ -32,6 +31,7 @@ from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import one_thread
 from functrace.passes import LAST, LATE, Pass, applied, optimized
 from functrace.source import Source, printable
+from functrace.threads import THREADS
 from functrace.typing import Array
 
 FEWEST_RUNS = 3

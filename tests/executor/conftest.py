@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from functrace.executor.parallel.threads import THREADS
+from functrace.threads import THREADS
 
 
 @pytest.fixture(params=[1, 2, 3, 4])

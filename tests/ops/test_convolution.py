@@ -139,3 +139,45 @@ def test_wrong_shapes_are_refused() -> None:
         ft.trace(lambda x, w: correlate(x, w, (1,), (0,), (1,), 1))(x, w)
     with pytest.raises(ShapeError, match="at least as large as a window"):
         ft.trace(lambda x, w: correlate(x, w, (1,), (0,), (1,), 2))(x, np.ones((2, 1, 4)))
+
+
+def products_of(x: Any, w: Any, params: tuple[Any, ...]) -> list[Any]:
+    stride, padding, dilation, groups = params
+    y = correlate(x, w, stride, padding, dilation, groups)
+    return [
+        y,
+        correlate_input(y, w, stride, padding, dilation, groups, x.shape[2:]),
+        correlate_filters(x, y, stride, padding, dilation, groups, w.shape[2:]),
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("tile", [1, 300, 3000])
+def test_bits_do_not_depend_on_the_number_of_threads(
+    case: tuple[Any, ...], tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w = RNG.normal(size=(9, *case[0][1:])), RNG.normal(size=case[1])
+    monkeypatch.setattr(convolution, "TILE", tile)
+    monkeypatch.setattr(convolution, "_FEWEST", 2)
+    made = []
+    for threads in (1, 2, 3):
+        with ft.config(threads=threads):
+            made.append(products_of(x, w, case[2:]))
+    for others in made[1:]:
+        for a, b in zip(made[0], others, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+def test_errors_in_threads_are_those_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Infinities of both signs: one warning, or an error, as NumPy gives in one thread."""
+    monkeypatch.setattr(convolution, "TILE", 1)
+    monkeypatch.setattr(convolution, "_FEWEST", 2)
+    x, w = np.full((4, 1, 9), 1e308), np.full((1, 1, 3), 10.0)
+    for threads in (1, 3):
+        with ft.config(threads=threads):
+            with np.errstate(all="ignore"):
+                assert np.isinf(correlate(x, w, (1,), (0,), (1,), 1)).all()
+            with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+                correlate(x, w, (1,), (0,), (1,), 1)
+            with pytest.warns(RuntimeWarning, match="overflow"):
+                correlate(x, w, (1,), (0,), (1,), 1)

@@ -1,4 +1,4 @@
-"""Parallel execution: the thread pool, and kernels that divide large operations among its threads.
+"""Parallel execution: kernels that divide large operations among the threads of `functrace.threads`.
 
 Layer: 7.
 """

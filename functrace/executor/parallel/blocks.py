@@ -35,7 +35,6 @@ from functrace.executor.parallel.concurrent import ConcurrentOperations
 from functrace.executor.parallel.matmul import multiply
 from functrace.executor.parallel.operations import modes_noting
 from functrace.executor.parallel.sums import added_up, summed_bounds
-from functrace.executor.parallel.threads import BLOCK, SHARED, THREADS, Take
 from functrace.executor.plan.fusion import REDUCTIONS, VIEWS, brought
 from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.parts import Compiled
@@ -47,6 +46,7 @@ from functrace.ops.elementwise import loop_dtypes
 from functrace.ops.indexing import decode_index, embed_p
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
+from functrace.threads import BLOCK, SHARED, THREADS, Take
 from functrace.tracing.lines import GENERATED, CurrentOperation, warn_at
 from functrace.typing import Array
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from functrace.executor.parallel.matmul import multiply, pieces_of
 from functrace.executor.parallel.operations import modes_noting
-from functrace.executor.parallel.threads import THREADS, Take
 from functrace.executor.plan.fusion import write_group
 from functrace.ir.parts import Compiled, Rewrite
 from functrace.ir.program import Program
@@ -29,6 +28,7 @@ from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.reductions import reduce_sum_p
+from functrace.threads import THREADS, Take
 from functrace.typing import Array
 
 if TYPE_CHECKING:

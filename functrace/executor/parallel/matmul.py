@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.executor.parallel.threads import THREADS, Take
 from functrace.ops.blas import one_thread
 from functrace.passes.matmul_selection import LEAST, parts_of
+from functrace.threads import THREADS, Take
 from functrace.typing import Array
 
 IN_TURN = 1 << 20
@@ -57,15 +57,10 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
         while (n := take()) < len(pieces):
             multiply(*pieces[n])
 
-    noted: list[str] = []
-    modes: dict[str, Any] = {
-        kind: "ignore" if mode == "ignore" else "call" for kind, mode in np.geterr().items()
-    }
-    with np.errstate(**modes, call=lambda kind, _flag: noted.append(kind)), limit:
-        THREADS.share(work, len(pieces))
-    if noted:  # NumPy repeats the warning, in the caller's thread and line
-        return np.matmul(x, y) if out is None else np.matmul(x, y, out)
-    return made
+    with limit:
+        if THREADS.share_without_warnings(work, len(pieces)):
+            return made
+    return np.matmul(x, y) if out is None else np.matmul(x, y, out)
 
 
 def divided(x: Array, y: Array) -> Any:

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functrace.executor.allocator import FREED
-from functrace.executor.parallel.threads import THREADS, Take
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
 from functrace.ops.contraction import dot_p, matmul_p
 from functrace.ops.elementwise import loop_dtypes
+from functrace.threads import THREADS, Take
 from functrace.tracing.lines import warn
 from functrace.typing import Array, Scalar
 

@@ -29,7 +29,6 @@ import numpy as np
 from functrace.control.call import call_p, check_operands, evaluate_fresh, run_once
 from functrace.control.residuals import SAVE
 from functrace.executor.parallel.sums import SUMMED, summed_bounds, sums_are_in_pairs
-from functrace.executor.parallel.threads import THREADS
 from functrace.executor.plan.order import in_least_cache
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Rewrite, output_avals
@@ -77,6 +76,7 @@ from functrace.passes.algebraic_simplify import simplify
 from functrace.passes.cse import merge_common_subexpressions
 from functrace.passes.sign_elimination import eliminate_signs
 from functrace.passes.sink import sink_operations
+from functrace.threads import THREADS
 
 REDUCTIONS: dict[Primitive, np.ufunc] = {
     reduce_sum_p: np.add,

@@ -21,7 +21,6 @@ import numpy as np
 from functrace.caches import BoundedCache, CacheEntry, measured
 from functrace.executor import Runner
 from functrace.executor.parallel.operations import LEAST_BYTES, MUCH, spread_ufunc
-from functrace.executor.parallel.threads import BLOCK
 from functrace.executor.plan.fusion import FEWEST_BLOCKS
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.parts import Compiled
@@ -30,6 +29,7 @@ from functrace.ir.symbolic_numbers import NeedsConcreteNumber
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.indexing import ARRAY
 from functrace.passes.matmul_selection import divide_products
+from functrace.threads import BLOCK
 from functrace.torch import errors
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor

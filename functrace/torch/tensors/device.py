@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, final
 
-from functrace.executor.parallel.threads import THREADS
 from functrace.ops.blas import one_thread
+from functrace.threads import THREADS
 from functrace.torch import errors
 
 _KINDS = frozenset(errors.DEVICE_KINDS.split(", "))

@@ -15,7 +15,7 @@ import pytest
 
 import functrace as ft
 from functrace.api.staging import program_cache as staged
-from functrace.executor.parallel.threads import BLOCK, ThreadPool
+from functrace.threads import BLOCK, ThreadPool
 
 ROUNDS = 120
 

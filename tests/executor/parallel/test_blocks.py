@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace import threads
 from functrace.executor.codegen.numpy_source import NUMPY
-from functrace.executor.parallel import threads
-from functrace.executor.parallel.threads import BLOCK, THREADS, ThreadPool
 from functrace.executor.plan.fusion import FEWEST_BLOCKS
 from functrace.executor.plan.planner import planned
 from functrace.executor.policy import NUMPY_POLICY
+from functrace.threads import BLOCK, THREADS, ThreadPool
 from tests.fuzz.literals import OPERATIONS, outcome
 
 SIZE = FEWEST_BLOCKS * BLOCK + 12_346  # no whole number of blocks

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace import threads as threads_module
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.parallel import blocks
 from functrace.executor.parallel import concurrent as beside
-from functrace.executor.parallel import threads as threads_module
 from functrace.executor.parallel.matmul import in_parts
-from functrace.executor.parallel.threads import ThreadPool
 from functrace.executor.plan.planner import Plan, planned
 from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import SingleThreadedBLAS, one_thread
 from functrace.passes import matmul_selection, optimized, without
 from functrace.passes.matmul_selection import divide_products, parts_of
+from functrace.threads import ThreadPool
 from functrace.tracing.evaluate import evaluate_program
 
 RNG = np.random.default_rng(0)

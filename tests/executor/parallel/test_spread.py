@@ -15,10 +15,10 @@ import functrace as ft
 import functrace.torch as torch
 from functrace.executor.parallel import operations as spread
 from functrace.executor.parallel.operations import LEAST_BYTES, SPAN, spread_ufunc
-from functrace.executor.parallel.threads import THREADS, ThreadPool
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
+from functrace.threads import THREADS, ThreadPool
 from tests.executor.parallel.test_blocks import same
 
 UFUNCS = sorted(

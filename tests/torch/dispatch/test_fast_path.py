@@ -14,7 +14,7 @@ import pytest
 
 import functrace.torch as torch
 from functrace.executor.parallel import operations as spread
-from functrace.executor.parallel.threads import THREADS
+from functrace.threads import THREADS
 from functrace.torch.dispatch import plans
 from functrace.torch.dispatch.fast_path import MOST, pull_fast, record_fast
 from functrace.torch.dispatch.sizes import DERIVATIONS

@@ -5,7 +5,7 @@ do not depend on the number of threads: work is divided into independent spans o
 calling thread does a share of the work, and runs jobs that no thread has begun, so nested work
 cannot deadlock.
 
-Layer: 7.
+Layer: b (base).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
 
 from functrace.locks import Lock, after_fork
 
@@ -102,6 +104,20 @@ class ThreadPool:
         """
         take = itertools.count().__next__
         self._together(work, [(take,)] * min(self.count, count))
+
+    def share_without_warnings(self, work: Callable[[Take], object], count: int) -> bool:
+        """Call ``share`` with NumPy's warnings off; returns True unless one would have come.
+
+        A warning names the user's line, and an error is raised there: only the caller's thread
+        knows it. So a caller that gets False does the work again in its own thread.
+        """
+        noted: list[str] = []
+        modes: dict[str, Any] = {
+            kind: "ignore" if mode == "ignore" else "call" for kind, mode in np.geterr().items()
+        }
+        with np.errstate(**modes, call=lambda kind, _flag: noted.append(kind)):
+            self.share(work, count)
+        return not noted
 
     def _together(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
         """Call ``work`` once per tuple of arguments: here, and in the pool."""
