@@ -215,21 +215,27 @@ def _jax(make: Callable[..., Made]) -> System:
     return prepare
 
 
-def _work(name: str, make: Callable[..., Made]) -> Work:
+def work_of(family: str, name: str, make: Callable[..., Made]) -> Work:
+    """Return the work ``jit-<family>-<name>``; its description is the docstring's first line."""
     systems = {
         "functrace": _functrace(make, jitted=True),
         UN_JITTED: _functrace(make, jitted=False),
         "jax": _jax(make),
     }
     about = (make.__doc__ or "").strip().rstrip(".")
-    return Work(f"jit-small-{name}", f"jitted: {about[0].lower()}{about[1:]}", systems, rtol=1e-8)
+    return Work(
+        f"jit-{family}-{name}", f"jitted: {about[0].lower()}{about[1:]}", systems, rtol=1e-8
+    )
 
 
-WORKS = (
-    _work("kalman", kalman),
-    _work("ilqr", ilqr),
-    _work("nbody", nbody),
-    _work("hmm", hmm),
-    _work("quantum", quantum),
-    _work("runge-kutta", runge_kutta),
+WORKS = tuple(
+    work_of("small", name, make)
+    for name, make in {
+        "kalman": kalman,
+        "ilqr": ilqr,
+        "nbody": nbody,
+        "hmm": hmm,
+        "quantum": quantum,
+        "runge-kutta": runge_kutta,
+    }.items()
 )
