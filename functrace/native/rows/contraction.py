@@ -13,6 +13,7 @@ import numpy as np
 
 from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import ZERO, Affine, Atom, Const, DType, MatrixProduct
+from functrace.native.loop_ir import at as constant
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.values import AtomArray, Scalars, Stored, Value, project, scalars
 from functrace.ops import contraction as ops
@@ -23,6 +24,8 @@ STRAIGHT = 512
 """Multiplications of a product that is straight-line code."""
 SMALL = 32 * 1024
 """Multiplications of a product that is a loop nest; larger ones are BLAS's."""
+TOGETHER = 8
+"""Products that are added to an element of a result at a time."""
 
 BOOL = np.dtype(bool)
 
@@ -66,30 +69,60 @@ def contract(
     low.to_memory(y)
     target = low.target(op)
     builder = low.builder
-    inner = summed or [""]
-    sizes[""] = 1
     # Innermost is the axis along which the result, or else the operands, are contiguous.
     is_dot = not out or (len(summed) == 1 and summed[0] == left[-1] and summed[0] == right[-1])
-    order = [*out, *inner] if is_dot else [*out[:-1], *inner, *out[-1:]]
     if is_dot:
         with builder.loops([sizes[label] for label in out]) as index:
             at = dict(zip(out, index, strict=True))
             total = builder.declare(Const(dtype.type(0).item(), dtype))
-            with builder.loops([sizes[label] for label in inner]) as places:
-                at |= dict(zip(inner, places, strict=True))
+            with builder.loops([sizes[label] for label in summed]) as places:
+                at |= dict(zip(summed, places, strict=True))
                 product = _product(low, x, y, left, right, at, dtype)
                 sum_ = builder.let("add_any_order", dtype, builder.get(total), product)
                 builder.assign(total, sum_)
             builder.store(target.buffer, target.place(index), builder.get(total))
         return _result(low, op, target)
     low.fill(target, Const(dtype.type(0).item(), dtype))
-    with builder.loops([sizes[label] for label in order]) as places:
-        at = dict(zip(order, places, strict=True))
-        product = _product(low, x, y, left, right, at, dtype)
-        place = target.place([at[label] for label in out])
-        sum_ = builder.let("add", dtype, builder.load(target.buffer, place), product)
-        builder.store(target.buffer, place, sum_)
+    _add_products(low, target, (x, y), labels, sizes, summed)
     return _result(low, op, target)
+
+
+def _add_products(
+    low: Lowering,
+    target: Stored,
+    operands: tuple[Value, Value],
+    labels: tuple[str, str, str],
+    sizes: dict[str, int],
+    summed: Sequence[str],
+) -> None:
+    """Add the products of a contraction to an array, in order, in loops along the result's last axis.
+
+    An element is loaded and stored once for `TOGETHER` products.
+    """
+    (left, right, out), builder, dtype = labels, low.builder, target.dtype
+    *outer, last = summed or [""]
+    count = sizes.get(last, 1)
+
+    def add(at: dict[str, Affine], number: int, begin: Affine) -> None:
+        with builder.loops([sizes[out[-1]]]) as columns:
+            at = at | {out[-1]: columns[0]}
+            place = target.place([at[label] for label in out])
+            total: Atom = builder.load(target.buffer, place)
+            for k in range(number):
+                at[last] = begin.plus(constant(k))
+                product = _product(low, *operands, left, right, at, dtype)
+                total = builder.let("add", dtype, total, product)
+            builder.store(target.buffer, place, total)
+
+    loops = [*out[:-1], *outer]
+    with builder.loops([sizes[label] for label in loops]) as places:
+        at = dict(zip(loops, places, strict=True))
+        first = count % TOGETHER
+        if first:
+            add(at, first, ZERO)
+        if count >= TOGETHER:
+            with builder.loops([count // TOGETHER]) as blocks:
+                add(at, TOGETHER, constant(first).plus(blocks[0], TOGETHER))
 
 
 def _result(low: Lowering, op: Operation, target: Stored) -> Value:
