@@ -129,7 +129,9 @@ class RunNest:
         is_cheap = cost <= CHEAP and not self._has_lines
         self._is_cheap = is_cheap and len(self._sums) == len(roots)
         self._times = max(1, WIDE // max(root.dtype.itemsize for root in roots))
-        has_rows = is_flat or not row % (self._times * self._lanes)
+        has_rows = is_flat or (
+            row % (self._times * self._lanes) == 0 and self._parts_begin_with(size, self._times)
+        )
         self._is_wide = has_rows and cost > CHEAP and self._lanes == LANES
         # lines
         self._is_short, self._rows = size <= LINE, max(1, LINE // row)
@@ -143,6 +145,13 @@ class RunNest:
         """Return new memory by number of the reduction, if its size is not zero."""
         own = self._own if size else ()
         return {root.number: self._low.builder.buffer(root.dtype, size) for root in own}
+
+    def _parts_begin_with(self, size: int, times: int) -> bool:
+        """Return True if every part of a run begins after whole multiples of so many steps."""
+        blocks, rest = divmod(size, self._lanes)
+        cut = halves(blocks, rest)
+        parts = 1 << cut.depth
+        return parts == 1 or (cut.is_even and blocks % (parts * times) == 0)
 
     def write(self, join: Add) -> None:
         """Write the loop nest.

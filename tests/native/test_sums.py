@@ -101,6 +101,27 @@ def test_functions_made_of_sums(shape: Shape, axes: tuple[int, ...], dtype: str)
         _check(functions, x)
 
 
+@pytest.mark.sampled(40)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+@pytest.mark.parametrize("columns", [7, 8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 1024])
+@pytest.mark.parametrize("rows", [2, 3, 5, 15, 31, 76, 77, 130, (3, 5), (7, 11), (8, 16)])
+def test_sums_of_expressions_that_broadcast(rows: Any, columns: int, dtype: str) -> None:
+    """Expensive and cheap elements; parts of a sum begin anywhere in a row."""
+    rows = rows if isinstance(rows, tuple) else (rows,)
+    x, y = (_random((*rows, columns), dtype, seed) for seed in range(2))
+
+    def roots(x: Any) -> Any:
+        for _ in range(6):
+            x = np.sqrt(np.abs(x) / 3.0)
+        return x
+
+    _check(lambda x, y: np.sum(x - y[..., :1]), x, y)
+    _check(lambda x, y: np.sum(x - y[(0,) * len(rows)]), x, y)
+    _check(lambda x, y: np.sum(roots(x) - y[..., :1]), x, y)
+    if dtype != "c16":
+        _check(lambda x, y: np.sum(roots(x) * np.max(y, axis=-1, keepdims=True)), x, y)
+
+
 @pytest.mark.parametrize("shape", [(5,), (40,), (300,), (3, 50), (50, 3)])
 def test_the_sum_of_negative_zeros_is_zero(shape: Shape) -> None:
     x = np.full(shape, -0.0)
