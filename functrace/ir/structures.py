@@ -159,11 +159,14 @@ class FusionGroup:
             empty, the operations of the group are independent, and may run concurrently.
         whole: positions of the inputs that every block takes whole.
         has_products: True if matrix products are among its operations.
+        tile: makes the function that runs the group, from the one that runs it by NumPy; only
+            backends that compile groups themselves set it.
     """
 
     rows: tuple[int, ...]
     whole: tuple[int, ...] = ()
     has_products: bool = False
+    tile: Callable[[Compiled], Compiled] | None = None
 
 
 Structure: TypeAlias = Loop | Branch | FusionGroup | HostCall

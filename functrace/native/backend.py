@@ -8,13 +8,16 @@ Layer: 7.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
+
+if TYPE_CHECKING:
+    from functrace.native.loop_ir import Function
 
 MOST_STATEMENTS: Final = 30_000
 """Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them. The
@@ -45,6 +48,12 @@ class NativeBackend:
         """Compile a plan."""
         from functrace.native.lowering import NoNativeForm
 
+        if self.falls_back and self.splits:
+            from functrace.native.tiles import in_tiles
+
+            tiled = in_tiles(plan.program, self._lowered, copies=not self.is_exact)
+            if tiled is not None:
+                return self.in_segments(tiled)
         try:
             return self.whole(plan)
         except NoNativeForm:
@@ -59,12 +68,25 @@ class NativeBackend:
             NoNativeForm: if an operation has no native form, or if the code is too long to compile.
         """
         from functrace.native.engine import NativeFunction
+
+        program = plan.program
+        make = (lambda: _by_numpy(program)) if self.falls_back else None
+        return NativeFunction(self._function(plan), make, copies=not self.is_exact).call
+
+    def _lowered(self, program: Program) -> Function:
+        return self._function(planned(program, Policy()))
+
+    def _function(self, plan: Plan) -> Function:
+        """Lower a plan.
+
+        Raises:
+            NoNativeForm: as `whole` does.
+        """
         from functrace.native.loop_ir import indices_of, walk
         from functrace.native.lowering import NoNativeForm, lower
         from functrace.native.rows import EXACT_ROWS, ROWS
 
-        program = plan.program
-        function = lower(plan, EXACT_ROWS if self.is_exact else ROWS, program.name)
+        function = lower(plan, EXACT_ROWS if self.is_exact else ROWS, plan.program.name)
         count = sum(
             1 + sum(2 * len(index.terms) for index in indices_of(statement))
             for statement in walk(function.body)
@@ -72,8 +94,7 @@ class NativeBackend:
         count += sum(x.size for x in function.buffers if x.role == "constant") // ELEMENTS
         if count > MOST_STATEMENTS:
             raise NoNativeForm(f"code as long as {count:,} statements")
-        make = (lambda: _by_numpy(program)) if self.falls_back else None
-        return NativeFunction(function, make, copies=not self.is_exact).call
+        return function
 
     def in_segments(self, program: Program) -> Compiled:
         """Compile a program of which a part has a native form."""

@@ -536,6 +536,8 @@ class NativeFunction:
 
     Attributes:
         call: the function that Python calls.
+        call_unlocked: the function of the address of pointers to arguments, results and
+            ``temporary`` bytes, which returns a status; without Python's lock.
         fallbacks: how many calls ran NumPy's form.
     """
 
@@ -553,6 +555,8 @@ class NativeFunction:
             code, (f"{name}_setup", f"{name}_call", f"{name}_entry")
         )
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
+        self.call_unlocked = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
+        self.temporary = workspace(function)[1]
         self._table = (ctypes.c_void_p * _COUNT)(
             *symbols(), id(self._fallback_method()), None, id(float), *objects()
         )
@@ -615,19 +619,23 @@ class NativeFunction:
         """
         arrays = [np.ascontiguousarray(x) for x in arguments]
         outputs = [np.empty(shape, buffer.dtype) for buffer, shape in self._function.results]
-        _, temporary = workspace(self._function)
-        work = np.empty(temporary + 64, np.uint8)
+        work = np.empty(self.temporary + 64, np.uint8)
         start = -(-work.ctypes.data // 64) * 64
         pointers = (ctypes.c_void_p * (len(arrays) + len(outputs) + 1))(
             *[x.ctypes.data for x in (*arrays, *outputs)], start
         )
         status = self._call(ctypes.addressof(pointers))
-        if status and not (status & 0xFF == FLAGGED and self._is_ignored(status >> 8)):
+        if status and not self.is_ignored(status):
             return None
         return tuple([x if x.ndim else x[()] for x in outputs])
 
-    def _is_ignored(self, flags: int) -> bool:
-        """Return True if NumPy's settings ignore all flags, and results with flags are NumPy's."""
+    def is_ignored(self, status: int) -> bool:
+        """Return True if a status says floating-point flags only, NumPy's settings ignore them all,
+        and results with flags are NumPy's.
+        """
+        flags = status >> 8
+        if status & 0xFF != FLAGGED:
+            return False
         if flags & _INVALID and self._has_angles:
             return False
         settings = np.geterr()

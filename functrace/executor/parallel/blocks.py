@@ -81,7 +81,8 @@ def in_blocks(step: Step, whole: Backend) -> Compiled:
     run = whole.compile(plan)
     if not blocks.rows:
         return ConcurrentOperations(plan, run)
-    return _TileFunction(plan, _TileFunctionSource(plan, blocks), blocks.rows, step.onto, run)
+    tiles = _TileFunction(plan, _TileFunctionSource(plan, blocks), blocks.rows, step.onto, run)
+    return tiles if blocks.tile is None else blocks.tile(tiles)
 
 
 @final
