@@ -360,7 +360,9 @@ def _check(name: str, x: ShapeDtype, w: ShapeDtype, groups: int, *params: Shape)
 def _correlate_eval(x: Array, w: Array, *params: Any) -> Any:
     groups, (out, channels, *kernel) = params[3], w.shape
     dtype, of_group = np.result_type(x, w), out // groups
-    work = _Work(x.shape[0], channels, x.shape[2:], tuple(kernel), params, dtype.itemsize, True)
+    # Merged axes have windows that continue in the next row: infinities may meet there and warn.
+    merges = math.prod(kernel) == 1 or _is_finite(x)
+    work = _Work(x.shape[0], channels, x.shape[2:], tuple(kernel), params, dtype.itemsize, merges)
     x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
     shape = (x.shape[0], out, *work.counts)
     if not (math.prod(shape) and w.size):

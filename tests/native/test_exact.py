@@ -176,3 +176,48 @@ def test_bad_accuracies_raise() -> None:
         ft.jit(np.sin, accuracy="numpy")
     with pytest.raises(ArgumentError, match="no accuracy 'best'"):
         ft.debug.explain(np.sin, accuracy="best")  # type: ignore[arg-type]
+
+
+_EDGES = (-0.0, 0.0, np.inf, -np.inf, np.nan, complex(-0.0, -0.0), complex(np.inf, np.inf), 1e308)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "cumsum", "cumprod", "var", "max"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "c16", "c8"])
+def test_reductions_of_edges_equal_numpy(name: str, dtype: str) -> None:
+    """NumPy joins elements to 0 or 1: the sum of -0.0 is 0.0. Cumulative ones start with the first."""
+    reduce, is_complex = getattr(np, name), np.dtype(dtype).kind == "c"
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for shape in ((), (1,), (3,), (1, 1), (3, 30)):
+            axes: list[Any] = list(range(len(shape))) or [None]
+
+            def f(x: Any, axes: Any = axes) -> Any:
+                return [reduce(x, axis=axis) for axis in axes]
+
+            fast, exact = (
+                ft.jit(f, backend="native"),
+                ft.jit(f, backend="native", accuracy="numpy"),
+            )
+            for edge in _EDGES:
+                if isinstance(edge, complex) and not is_complex:
+                    continue
+                x = np.full(shape, edge).astype(dtype)[()]
+                for one, other, expected in zip(fast(x), exact(x), f(x), strict=True):
+                    _assert_same_bits(other, expected)
+                    if not is_complex:
+                        _assert_same_bits(one, expected)
+                    np.testing.assert_array_equal(one, expected)
+
+
+@pytest.mark.parametrize("value", [-1, 300, -(2**31), 2**63, 1.5, True])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "u4", "i4", "u8", "i8", "f2", "f4"])
+def test_where_casts_numbers_as_numpy(dtype: str, value: float) -> None:
+    x = np.array([0, 1, 2]).astype(dtype)
+
+    def f(x: Any) -> Any:
+        return np.where(x > 0, x, value), np.where(x > 0, value, x)
+
+    with np.errstate(all="ignore"):
+        for number in (x, x[1]):
+            for one, other in zip(ft.jit(f, backend="native")(number), f(number), strict=True):
+                _assert_same_bits(one, other)

@@ -181,3 +181,20 @@ def test_errors_in_threads_are_those_of_the_caller(monkeypatch: pytest.MonkeyPat
                 correlate(x, w, (1,), (0,), (1,), 1)
             with pytest.warns(RuntimeWarning, match="overflow"):
                 correlate(x, w, (1,), (0,), (1,), 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4, 9), (1, 2, 3, 4, 5), (3, 1, 6, 6)])
+@pytest.mark.parametrize("tile", [1, 1000, 1 << 20])
+def test_no_warnings_of_windows_that_do_not_exist(
+    shape: tuple[int, ...], tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Infinities of both signs at the ends of rows are in no common window."""
+    monkeypatch.setattr(convolution, "TILE", tile)
+    x, rank = np.zeros(shape), len(shape) - 2
+    x[..., -1], x[..., 0] = np.inf, -np.inf
+    w = np.ones((1, shape[1], *(2,) * rank))
+    with np.errstate(all="raise"):
+        y = correlate(x, w, (1,) * rank, (0,) * rank, (1,) * rank, 1)
+    assert (y[..., 0] == -np.inf).all()
+    assert (y[..., -1] == np.inf).all()
+    assert (y[..., 1:-1] == 0).all()

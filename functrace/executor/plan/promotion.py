@@ -103,9 +103,19 @@ def typed(program: Program, k: int) -> ComputeDtypes:
             for i in operands
         ]
         return ComputeDtypes(tuple(numbers), tuple(values), results)
+    convert = _cast if primitive is where else _typed
     with np.errstate(all="ignore"):
-        found = [None if x is None else d.type(x) for x, d in zip(numbers, dtypes, strict=True)]
+        found = [None if x is None else convert(x, d) for x, d in zip(numbers, dtypes, strict=True)]
     return ComputeDtypes(tuple(found), dtypes, results)
+
+
+def _typed(value: Scalar, dtype: DType) -> np.generic:
+    return dtype.type(value)
+
+
+def _cast(value: Scalar, dtype: DType) -> np.generic:
+    """Return a number as an assignment stores it: an integer may wrap around."""
+    return dtype.type(np.asarray(value).astype(dtype))
 
 
 def _holds(dtype: DType, value: Scalar) -> bool:

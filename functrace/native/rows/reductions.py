@@ -46,6 +46,13 @@ _FIRST: dict[str, Callable[[DType], Any]] = {
 """Element of an empty reduction."""
 
 
+def _changes(word: str, dtype: DType) -> bool:
+    """Return True if joining an element to that of an empty reduction may change it: the sum of -0.0
+    alone is 0.0, the product of a complex infinity alone has a nan.
+    """
+    return (word == "add" and dtype.kind in "fc") or (word == "mul" and dtype.kind == "c")
+
+
 def joined(low: Lowering, op: str, atoms: Sequence[Atom]) -> Atom:
     """Join atoms in NumPy's order of a run."""
     left = list(atoms)
@@ -78,10 +85,17 @@ def _reduction(word: str) -> Row:
         x = op.operands[0]
         shape, dtype = x.shape, op.dtype
         axes = _axes(op, len(shape))
+
+        def alone(inner: Lowering, a: Atom) -> Atom:
+            a = inner.cast(a, dtype)
+            if _changes(word, dtype):
+                return inner.join(word, Const(_FIRST[word](dtype), dtype), a)
+            return a
+
         if math.prod(shape) == 0:
             raise NoNativeForm("a reduction of nothing")
         if not axes:
-            return low.elementwise(lambda inner, a: inner.cast(a, dtype), [x], op.shape, dtype)
+            return low.elementwise(lambda inner, a: alone(inner, a), [x], op.shape, dtype)
         if math.prod(shape) <= TINY:
             return _tiny(low, op, word, low.elements(x), axes)
         if word in ("and", "or") and x.dtype != BOOL:
@@ -109,8 +123,9 @@ def _tiny(low: Lowering, op: Operation, word: str, atoms: AtomArray, axes: Seque
             given = [truth(low.builder, x) for x in row]
         else:
             given = [low.cast(x, op.dtype) for x in row]
-        if order is not None and word == "add":  # (the sum of -0.0 alone is 0.0)
-            given[-1] = low.join(word, Const(_FIRST[word](op.dtype), op.dtype), given[-1])
+        if _changes(word, op.dtype):
+            k = -1 if word == "add" else 0
+            given[k] = low.join(word, Const(_FIRST[word](op.dtype), op.dtype), given[k])
         total = joined(low, word, given[:run])
         for k in range(run, size, run):
             total = low.join(word, total, joined(low, word, given[k : k + run]))
@@ -183,10 +198,13 @@ def _cumulative(word: str) -> Row:
         target = low.target(op)
         space = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
         with b.loops(space) as index:
-            at = list(index)
-            total_ = b.declare(Const(_FIRST[word](dtype), dtype))
-            with b.loop(x.shape[axis], reverse=is_backwards) as counter:
-                at[axis] = Affine(((counter.name, 1),))
+            at, count = list(index), x.shape[axis] - 1
+            at[axis] = Affine((), count if is_backwards else 0)
+            first = low.cast(low.atom(x, at), dtype)  # (as it is: -0.0, or a complex infinity)
+            b.store(target.buffer, target.place(at), first)
+            total_ = b.declare(first)
+            with b.loop(count, reverse=is_backwards) as counter:
+                at[axis] = Affine(((counter.name, 1),), 0 if is_backwards else 1)
                 now = b.let(word, dtype, b.get(total_), low.cast(low.atom(x, at), dtype))
                 b.assign(total_, now)
                 b.store(target.buffer, target.place(at), now)
