@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
+from weakref import finalize
 
 from functrace.torch.autograd.grad_mode import DecoratingContext
 from functrace.torch.autograd.profiler_util import (
@@ -191,10 +192,12 @@ class profile:
         )
         start(session)
         self.entered, self._session = True, session
+        finalize(self, stop, session).atexit = False
 
     def finish(self) -> None:
         """End recording, and make the events."""
-        assert self._session is not None
+        if self._session is None:
+            raise RuntimeError("the profile was not started")
         stop(self._session)
         self._events = self._session.events()
 

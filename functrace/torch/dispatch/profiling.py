@@ -116,6 +116,8 @@ class Session:
     def begin(self, name: str, scope: int = FUNCTION) -> Record:
         """Open a record; an operation of a function that has its name continues its record."""
         number, around = self.here()
+        if self.ended is not None:  # another thread ended the profile
+            return Record(name, scope, number)
         if around:
             last = around[-1]
             if last.is_function and scope == FUNCTION and last.name == name and not last.has_child:
@@ -535,7 +537,8 @@ _PLACES = (
     (FFT, "fft_"),
 )  # fmt: skip
 """Namespaces, and how PyTorch's names of their operations begin."""
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
+"""(The garbage collector may end a profile at any time.)"""
 _RUNNING: list[Session] = []
 _REPLACED: list[tuple[Any, str, Any]] = []
 
@@ -564,7 +567,7 @@ def _watch(session: Session) -> None:
 def _unwatch(session: Session) -> None:
     """Restore the functions, after the last session."""
     with _LOCK:
-        _RUNNING.remove(session)
+        _RUNNING[:] = [one for one in _RUNNING if one is not session]
         if _RUNNING:
             return
         for module, name, function in _REPLACED:
@@ -584,19 +587,22 @@ def start(session: Session) -> None:
     Raises:
         RuntimeError: if it is observed already.
     """
-    if observer() is not None:
+    while (now := observer()) is not None and now.session.ended is not None:
+        MODES.dispatch, MODES.step = now.inner, None  # another thread ended that profile
+    if now is not None:
         raise RuntimeError("Profiler is already enabled on this thread.")
     _watch(session)
     MODES.dispatch, MODES.step = Observer(session, MODES.dispatch), session.step
 
 
 def stop(session: Session) -> None:
-    """End a session."""
+    """End a session, unless it has ended; from any thread."""
     now = observer()
     if now is not None and now.session is session:
         MODES.dispatch, MODES.step = now.inner, None
-    _unwatch(session)
-    session.finish()
+    if session.ended is None:
+        _unwatch(session)
+        session.finish()
 
 
 def observer() -> Observer | None:

@@ -258,14 +258,15 @@ class profile:
         return self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
     def _begin(self) -> None:
-        self.profiler = profiler.profile(
+        made = profiler.profile(
             record_shapes=self.record_shapes,
             with_flops=self.with_flops,
             profile_memory=self.profile_memory,
             with_stack=self.with_stack,
             with_modules=self.with_modules,
         )
-        self.profiler.begin()
+        made.begin()
+        self.profiler = made
 
     def _end(self) -> None:
         found = self.profiler

@@ -4,6 +4,7 @@ ranges. The table is compared with PyTorch's in tests/peers/torch/test_profiler.
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 import time
@@ -276,3 +277,94 @@ def test_sum_with_an_explicit_none_is_another_operation() -> None:
     assert [y.grad_fn.name() for y in (x.sum(), x.sum(dim=None), x.mean(), x.mean(None))] == [
         "SumBackward0", "SumBackward1", "MeanBackward0", "MeanBackward1",
     ]  # fmt: skip
+
+
+def _enter_only() -> Any:
+    return profile().__enter__()
+
+
+def _ended_in_a_thread() -> Any:
+    prof = _enter_only()
+    thread = threading.Thread(target=prof.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    _ = torch.ones(1).cos()  # in no profile
+    return prof
+
+
+def _ended_twice() -> Any:
+    prof = _enter_only()
+    for _ in range(2):
+        prof.__exit__(None, None, None)
+    return prof
+
+
+def _abandoned() -> None:
+    del (found := [_enter_only()])[:]
+    assert not found
+    gc.collect()
+
+
+def _started_twice() -> None:
+    prof = profile_steps()
+    prof.start()
+    with pytest.raises(RuntimeError, match="already enabled"):
+        prof.start()
+    for _ in range(2):
+        prof.stop()
+
+
+def _fails_at_its_end() -> None:
+    def fail(_prof: object) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError), profile_steps(on_trace_ready=fail):
+        pass
+
+
+def _inside_of_another() -> None:
+    with profile(), pytest.raises(RuntimeError, match="already enabled"), profile():
+        pass
+
+
+def _generator_closed() -> None:
+    def steps() -> Any:
+        with profile(), record_function("step"):
+            yield
+
+    found = steps()
+    next(found)
+    found.close()
+
+
+def _ends_before_a_mode() -> None:
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    prof, mode = _enter_only(), Mode()
+    mode.__enter__()
+    prof.__exit__(None, None, None)
+    mode.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        _ended_in_a_thread, _ended_twice, _abandoned, _started_twice, _fails_at_its_end,
+        _inside_of_another, _generator_closed, _ends_before_a_mode,
+    ],
+)  # fmt: skip
+def test_no_state_is_left_behind(use: Any) -> None:
+    plain = torch.cos
+    found = use()
+    assert found is None or "aten::cos" not in _names(found)
+    with profile() as prof:
+        _ = torch.ones(1).exp()
+    assert "aten::exp" in _names(prof)
+    assert torch.cos is plain
+    assert MODES.dispatch is None
+    with pytest.raises(RuntimeError, match="was not started"):
+        profile().__exit__(None, None, None)
