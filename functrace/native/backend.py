@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from functrace.executor.codegen.numpy_source import NUMPY
+from functrace.executor.parallel.concurrent import beside
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
@@ -49,9 +50,12 @@ class NativeBackend:
         from functrace.native.lowering import NoNativeForm
 
         if self.falls_back and self.splits:
-            from functrace.native.tiles import in_tiles
+            from functrace.native.tiles import any_has_products, in_tiles
 
-            tiled = in_tiles(plan.program, self._lowered, copies=not self.is_exact)
+            tiled = in_tiles(plan.program, self._lowered, is_exact=self.is_exact)
+            if tiled is not None and any_has_products(tiled):
+                # (its other large products run concurrently, which segments would not)
+                return NUMPY.compile(planned(tiled, Policy(NUMPY.policy.tuned, beside)))
             if tiled is not None:
                 return self.in_segments(tiled)
         try:

@@ -31,50 +31,62 @@ from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
+from functrace.passes import REORDERING, optimized
 from functrace.threads import THREADS, Take
 from functrace.typing import Array
 
 TILE: Final = 1 << 17
 """Elements of a block, unless a row is larger: some 0.1 ms of work, beside 2 us for a call."""
 
+PRODUCTS: Final = [row for row in REORDERING if row.name in ("parallel matmul", "batched matmul")]
+"""Passes that let large products run on all cores."""
+
 Lower = Callable[[Program], Function]
 
 
-def in_tiles(program: Program, lower: Lower, *, copies: bool) -> Program | None:
-    """Return an equal program whose operations on large arrays are groups of machine code.
+def in_tiles(program: Program, lower: Lower, *, is_exact: bool) -> Program | None:
+    """Return an equal program whose operations on large arrays are groups, of machine code where it
+    is possible.
 
     Args:
         program: an optimized program.
         lower: lowers the program of a block; raises `NoNativeForm`.
-        copies: True if arguments may be copied to C order; otherwise NumPy's form runs for others.
+        is_exact: True for NumPy's bits: products are not divided, and NumPy's form runs for arguments
+            in another order than C.
 
     Returns:
-        None if an operation on large arrays is in no such group: the program is then better
-        compiled as a whole.
+        None if the program is better compiled as a whole: there are no groups, or there is one that
+        is neither machine code nor one of products.
     """
-    found = grouped(program)
-    if found is program:
+    found = grouped(program if is_exact else optimized(program, PRODUCTS))
+    if blocks_p not in found.kinds:
         return None
+    has_products = any_has_products(found)
     write = Rewrite(found)
     for k, _ in found.schedule:
         primitive, operands, params = found.ops[k]
         if primitive is not blocks_p:
-            results = range(k, k + (found.result_count(k) if primitive.many else 1))
-            if any(_size(found.avals[j]) >= TILE for j in results) or primitive.holds is not None:
-                return None
             write.keep(k)
             continue
         body, group = params
         try:
-            tiles = Tiles(body, group, lower, copies=copies)
+            tiles = Tiles(body, group, lower, is_exact=is_exact)
         except NoNativeForm:
-            return None
+            if not has_products:
+                return None
+            write.keep(k)
+            continue
         given = tuple(map(write.operand, operands))
         first = write.place(
             blocks_p, given, (body, replace(group, tile=tiles.with_numpy)), write.position(k)
         )
         write.replace(k, range(first, first + len(body.output_ids)))
     return write.finish()
+
+
+def any_has_products(program: Program) -> bool:
+    """Return True if a group has matrix products."""
+    return any(op[0] is blocks_p and op[2][1].has_products for op in program.ops)
 
 
 def _size(aval: ShapeDtype) -> int:
@@ -89,17 +101,17 @@ class Tiles:
         body: the body of the group.
         group: its tiling.
         lower: lowers the program of a block.
-        copies: True if arguments may be copied to C order.
+        is_exact: True if NumPy's form has to run for arguments in another order than C.
 
     Raises:
         NoNativeForm: if the group cannot be divided into blocks of one size, or has operations
             without a native form.
     """
 
-    def __init__(self, body: Program, group: FusionGroup, lower: Lower, *, copies: bool) -> None:
+    def __init__(self, body: Program, group: FusionGroup, lower: Lower, *, is_exact: bool) -> None:
         if not group.rows or group.has_products or body.constant_values:
             raise NoNativeForm("a group without rows, or with products")
-        self._copies, self._count = copies, len(group.rows)
+        self._is_exact, self._count = is_exact, len(group.rows)
         self._rows = math.prod(group.rows)
         self._whole = frozenset(group.whole)
         self._made = [body.avals[i] for i in body.output_ids]
@@ -210,7 +222,7 @@ class Tiles:
             if array.dtype != aval.dtype or array.shape != aval.shape or not array.dtype.isnative:
                 return None
             if not (array.flags.c_contiguous and array.flags.aligned):
-                if not self._copies:
+                if self._is_exact:
                     return None
                 array = array.copy("C")
             kept.append(array)

@@ -101,7 +101,7 @@ def test_functions_made_of_sums(shape: Shape, axes: tuple[int, ...], dtype: str)
         _check(functions, x)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
 @pytest.mark.parametrize("columns", [7, 8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 1024])
 @pytest.mark.parametrize("rows", [2, 3, 5, 15, 31, 76, 77, 130, (3, 5), (7, 11), (8, 16)])

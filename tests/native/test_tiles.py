@@ -16,6 +16,8 @@ import functrace as ft
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 
 from functrace.native import tiles
+from functrace.ops.blas import one_thread
+from functrace.passes import matmul_selection
 from functrace.threads import THREADS
 
 RNG = np.random.default_rng(0)
@@ -78,7 +80,7 @@ def outcomes(f: Callable[..., Any], *arguments: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
@@ -198,3 +200,23 @@ def test_products_are_compiled_as_a_whole(small: list[Any]) -> None:
     f = ft.jit(lambda x: np.exp(x @ x.T) * np.sin(x), backend="native")
     x = RNG.uniform(0.1, 0.2, size=(64, 64))
     np.testing.assert_allclose(f(x), np.exp(x @ x.T) * np.sin(x), rtol=1e-13)
+
+
+@pytest.mark.skipif(one_thread() is None, reason="NumPy's BLAS cannot be kept to one thread")
+def test_large_products_beside_groups(monkeypatch: pytest.MonkeyPatch, small: list[Any]) -> None:
+    """A group of products is NumPy's; one without products is machine code."""
+    for name, value in {"LEAST": 64, "THREADED": 8, "BLOCKED": 16, "NARROWEST": 2}.items():
+        monkeypatch.setattr(matmul_selection, name, value)
+
+    def f(x: Any, w: Any, z: Any) -> Any:
+        return np.exp(np.tanh(x @ w)) * np.sin(x @ w) + 1, softmax(z) * np.exp(z)
+
+    x, w = RNG.uniform(0.1, 0.2, size=(64, 64)), RNG.uniform(size=(64, 32))
+    z = RNG.uniform(size=(256, 48))
+    found = ft.jit(f, backend="native")(x, w, z)
+    for a, b in zip(found, f(x, w, z), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    assert len(small) == 1
+    exact = ft.jit(f, backend="native", accuracy="numpy")(x, w, z)
+    for a, b in zip(exact, f(x, w, z), strict=True):
+        assert a.tobytes() == b.tobytes()
