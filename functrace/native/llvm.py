@@ -21,7 +21,7 @@ class Machine(NamedTuple):
         binding: the module ``llvmlite.binding``.
         cpu: LLVM's name of the processor.
         features: its features, as LLVM writes them.
-        version: versions of llvmlite and LLVM.
+        version: versions of llvmlite and LLVM, and options that change code.
     """
 
     binding: Any
@@ -47,12 +47,14 @@ def machine() -> Machine:
     # Vectors of two float32 are padded with lanes that do not exist, which may set floating-point
     # flags; they come from the vectorized rest of a loop.
     binding.set_option("functrace", "--enable-epilogue-vectorization=false")
+    # A division that a select may not choose would be made a branch, and its flags would be lost.
+    binding.set_option("functrace", "--disable-cgp-select2branch")
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     version = ".".join(map(str, binding.llvm_version_info))
     features = binding.get_host_cpu_features().flatten()
     return Machine(
-        binding, binding.get_host_cpu_name(), features, f"{llvmlite.__version__} {version}"
+        binding, binding.get_host_cpu_name(), features, f"{llvmlite.__version__} {version} select"
     )
 
 

@@ -221,3 +221,20 @@ def test_where_casts_numbers_as_numpy(dtype: str, value: float) -> None:
         for number in (x, x[1]):
             for one, other in zip(ft.jit(f, backend="native")(number), f(number), strict=True):
                 _assert_same_bits(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("accuracy", ["fast", "numpy"])
+def test_discarded_divisions_warn(dtype: str, size: int, accuracy: Any) -> None:
+    x, zeros = np.full(size, -1.0, dtype), np.zeros(size, dtype)
+
+    def chosen(x: Any, y: Any) -> Any:
+        return np.where(x > 0, x / y, y), np.sum(np.where(x > 0, y, np.sqrt(x)))
+
+    run = {} if accuracy == "fast" else {"accuracy": accuracy}
+    f = ft.jit(chosen, backend="native", **run)
+    with np.errstate(divide="raise", invalid="ignore"), pytest.raises(FloatingPointError):
+        f(x, zeros)
+    with np.errstate(divide="ignore", invalid="raise"), pytest.raises(FloatingPointError):
+        f(x, zeros)
