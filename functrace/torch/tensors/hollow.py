@@ -20,6 +20,9 @@ KINDS: set[type[Any]] = set()
 """The wrapper subclasses of which there has been a tensor."""
 
 
+_OF_DATA = frozenset(("__array_interface__", "__array_struct__", "__dlpack__", "__dlpack_device__"))
+
+
 class Handling(Protocol):
     """Way of operations on wrappers to their classes."""
 
@@ -108,7 +111,7 @@ class Hollow:
         self.refuse()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name not in _OF_DATA:
             raise AttributeError(name)
         self.refuse()
 

@@ -501,6 +501,8 @@ class Tensor(Methods):
         """
         if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(errors.NUMPY_OF_REQUIRES_GRAD)
+        if KINDS and type(self._array) is Hollow:
+            raise RuntimeError(".numpy() is not supported for tensor subclasses.")
         refuse_narrow(self._array)
         if MIRRORS and (mirror := mirror_of(self._array)) is not None:
             if not force:

@@ -15,6 +15,7 @@ from functrace.errors import UnsupportedFunctionError
 from functrace.torch import Tensor
 from functrace.torch.autograd.profiler import profile
 from functrace.torch.nn import functional as F
+from functrace.torch.tensors.hollow import Hollow
 from functrace.torch.utils import _pytree as pytree
 from functrace.torch.utils._python_dispatch import TorchDispatchMode
 from functrace.torch.utils.checkpoint import checkpoint
@@ -168,3 +169,33 @@ def test_a_wrapper_needs_a_handler_that_takes_the_operation() -> None:
 
     with pytest.raises(TypeError):
         Refusing(torch.ones(2)).sin()
+
+
+def _has_stand_in(found: Any) -> bool:
+    if isinstance(found, (list, tuple)):
+        return any(_has_stand_in(x) for x in found)
+    return isinstance(found, Hollow)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in dir(Tensor) if name not in dir(object)])
+def test_no_attribute_returns_the_stand_in(name: str) -> None:
+    x = Wrapper(torch.ones(2, 2))
+    try:
+        found = getattr(x, name)
+        found = found() if callable(found) else found
+    except Exception as error:
+        assert "__array_interface__" not in str(error)
+        assert "Hollow" not in str(error)
+    else:
+        assert not _has_stand_in(found)
+
+
+def test_no_numpy_array() -> None:
+    x = Wrapper(torch.ones(2, 2))
+    for call in (x.numpy, lambda: x.numpy(force=True)):
+        with pytest.raises(RuntimeError, match="not supported for tensor subclasses"):
+            call()
+    for call in (x.data_ptr, x.storage_offset, lambda: np.asarray(x)):
+        with pytest.raises(UnsupportedFunctionError, match="no data of its own"):
+            call()
