@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 MOST_STATEMENTS: Final = 30_000
 """Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them. The
-arithmetic of indices counts, and so do `ELEMENTS` elements of constants.
+arithmetic of indices counts.
 """
-ELEMENTS: Final = 20
-"""Elements of a constant that take as long as a statement: LLVM reads them as text."""
 
 
 @final
@@ -95,7 +93,6 @@ class NativeBackend:
             1 + sum(2 * len(index.terms) for index in indices_of(statement))
             for statement in walk(function.body)
         )
-        count += sum(x.size for x in function.buffers if x.role == "constant") // ELEMENTS
         if count > MOST_STATEMENTS:
             raise NoNativeForm(f"code as long as {count:,} statements")
         return function

@@ -39,6 +39,7 @@ from functrace.native.llvm_text import (
     Printer,
     function_text,
     kernels_text,
+    passed_constants,
     variants,
     workspace,
 )
@@ -281,12 +282,15 @@ def _entry(function: Function, name: str) -> str:
     inputs, outputs = function.arguments, function.results
     pointers = [f"%p{k}" for k in range(len(inputs) + len(outputs))]
     _, temporary = workspace(function)
+    constants = len(passed_constants(function))
     lines = [
-        f"""define void @{name}_setup(ptr %table, ptr %gemm) {{
+        f"""@{name}_constants = internal global [{constants} x ptr] zeroinitializer
+define void @{name}_setup(ptr %table, ptr %gemm, ptr %constants) {{
   call void @llvm.memcpy.p0.p0.i64(ptr @functrace_table, ptr %table, i64 {8 * _COUNT}, i1 false)
   call void @llvm.memcpy.p0.p0.i64(ptr @functrace_dgemm, ptr %gemm, i64 8, i1 false)
   %second = getelementptr i8, ptr %gemm, i64 8
   call void @llvm.memcpy.p0.p0.i64(ptr @functrace_sgemm, ptr %second, i64 8, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr @{name}_constants, ptr %constants, i64 {8 * constants}, i1 false)
   ret void
 }}""",
         _flagged_run(function, name),
@@ -310,7 +314,14 @@ def _flagged_run(function: Function, name: str) -> str:
         f"  %w{k} = getelementptr i8, ptr %p{count - 1}, i64 {offset}"
         for k, offset in enumerate(offsets.values())
     )
+    constants = len(passed_constants(function))
+    loads = "\n".join(
+        f"  %c{k} = load ptr, ptr getelementptr ([{constants} x ptr], ptr @{name}_constants, i64 0, "
+        f"i64 {k})"
+        for k in range(constants)
+    )
     taken = [f"ptr %p{k}" for k in range(count - 1)] + [f"ptr %w{k}" for k in range(len(offsets))]
+    taken += [f"ptr %c{k}" for k in range(constants)]
     if _is_x86():
         before = """  %csr = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %csr)
@@ -335,6 +346,7 @@ def _flagged_run(function: Function, name: str) -> str:
 define internal i32 @{name}_flagged({given}) {{
 {before}
 {places}
+{loads}
   %status = call i32 @{name}_run({", ".join(taken)})
 {after}
   %any = icmp ne i32 %found, 0
@@ -560,10 +572,14 @@ class NativeFunction:
         self._table = (ctypes.c_void_p * _COUNT)(
             *symbols(), id(self._fallback_method()), None, id(float), *objects()
         )
-        self._setup = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(setup)
+        self._setup_at = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(setup)
+        constants = [buffer.value for buffer in passed_constants(function)]
+        self._constants = (ctypes.c_void_p * len(constants))(
+            *[value.ctypes.data for value in constants if value is not None]
+        )
         # (programs without products by BLAS do not need them)
         self._gemm = (ctypes.c_void_p * 2)(routine_address("dgemm"), routine_address("sgemm"))
-        self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
+        self._setup()
         if layout() is None:
             self.call: Any = self._fallback
         else:
@@ -573,6 +589,10 @@ class NativeFunction:
             make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
             # (the builtin holds this object, whose table and code it uses)
             self.call = make(ctypes.addressof(self._method), self, None)
+
+    def _setup(self) -> None:
+        """Copy the addresses that the code uses into its module."""
+        self._setup_at(*map(ctypes.addressof, (self._table, self._gemm, self._constants)))
 
     def _fallback_method(self) -> Any:
         import weakref
@@ -646,7 +666,7 @@ class NativeFunction:
         self.fallbacks += 1
         if self.fallbacks == PATIENCE:
             self._table[_DISABLED] = 1
-            self._setup(ctypes.addressof(self._table), ctypes.addressof(self._gemm))
+            self._setup()
         return self._run_plain(arguments)
 
     def _arranged(self, arguments: Sequence[Any]) -> list[Any] | None:

@@ -585,7 +585,8 @@ Kernel = Callable[..., Atom]
 def function_text(printer: Printer, function: Function, symbol: str) -> str:
     """Return the definition of a function: ``i32 symbol(ptr buffer, …)``, which returns a status.
 
-    Its parameters are the arguments, the results, and the temporaries that are not on the stack.
+    Its parameters are the arguments, the results, the temporaries that are not on the stack, and
+    the constants that are not in the code.
 
     Args:
         printer: collects declarations and calls.
@@ -595,9 +596,10 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
     printer.block(function.body)
     arguments = {buffer.name for buffer, _ in function.arguments}
     offsets, _ = workspace(function)
+    passed = [buffer.name for buffer in passed_constants(function)]
     given = [
-        f"ptr noalias{' readonly' if name in arguments else ''} %{name}"
-        for name in (*[buffer.name for buffer in parameters(function)], *offsets)
+        f"ptr noalias{' readonly' if name in arguments or name in passed else ''} %{name}"
+        for name in (*[buffer.name for buffer in parameters(function)], *offsets, *passed)
     ]
     lines: list[str] = []
     for buffer in function.buffers:
@@ -605,7 +607,7 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
             size = buffer.size * (2 if buffer.dtype.kind == "c" else 1)
             kind = f"[{size} x {stored_type(buffer.dtype)}]"
             lines.append(f"  %{buffer.name} = alloca {kind}, align 64")
-        elif buffer.role == "constant":
+        elif buffer.role == "constant" and buffer.name not in passed:
             lines.append(f"  %{buffer.name} = getelementptr i8, ptr @{symbol}_{buffer.name}, i64 0")
     text = [
         f"define internal i32 @{symbol}({', '.join(given)}) #0 {{",
@@ -619,7 +621,7 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
     constants = [
         f"@{symbol}_{b.name} = internal constant {_array_text(b)}, align 64"
         for b in function.buffers
-        if b.role == "constant"
+        if b.role == "constant" and b.name not in passed
     ]
     return "\n".join([*constants, *text])
 
@@ -627,6 +629,17 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
 def parameters(function: Function) -> list[Buffer]:
     """Return the buffers that are parameters: arguments, then results."""
     return [buffer for buffer, _ in (*function.arguments, *function.results)]
+
+
+IN_CODE: Final = 2048
+"""Bytes up to which a constant is in the code: LLVM reads it as text."""
+
+
+def passed_constants(function: Function) -> list[Buffer]:
+    """Return the constants that are passed to the function, in order."""
+    return [
+        b for b in function.buffers if b.role == "constant" and b.size * b.dtype.itemsize > IN_CODE
+    ]
 
 
 ON_STACK: Final = 4096

@@ -157,7 +157,7 @@ class Tiles:
         fails.
         """
 
-        def run(*arguments: Any) -> tuple[Any, ...]:
+        def run(*arguments: object) -> tuple[Any, ...]:
             found = self.run(arguments)
             return by_numpy(*arguments) if found is None else found
 
