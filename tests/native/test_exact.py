@@ -181,6 +181,7 @@ def test_bad_accuracies_raise() -> None:
 _EDGES = (-0.0, 0.0, np.inf, -np.inf, np.nan, complex(-0.0, -0.0), complex(np.inf, np.inf), 1e308)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "cumsum", "cumprod", "var", "max"])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "c16", "c8"])
 def test_reductions_of_edges_equal_numpy(name: str, dtype: str) -> None:
@@ -209,6 +210,7 @@ def test_reductions_of_edges_equal_numpy(name: str, dtype: str) -> None:
                     np.testing.assert_array_equal(one, expected)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("value", [-1, 300, -(2**31), 2**63, 1.5, True])
 @pytest.mark.parametrize("dtype", ["u1", "i1", "i2", "u4", "i4", "u8", "i8", "f2", "f4"])
 def test_where_casts_numbers_as_numpy(dtype: str, value: float) -> None:

@@ -43,6 +43,7 @@ SIZES = (1, 2, 3, 7, 8, 9, 15, 36, 37, 127, 128, 129, 135, 136, 137, 255, 256, 2
          2053, 2176, 2177, 4104, 8191, 8192, 8193, 20_000, 70_001, 131_072)  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8"])
 @pytest.mark.parametrize("size", SIZES)
 def test_sum_of_a_vector(size: int, dtype: str) -> None:
@@ -101,7 +102,7 @@ def test_functions_made_of_sums(shape: Shape, axes: tuple[int, ...], dtype: str)
         _check(functions, x)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
 @pytest.mark.parametrize("columns", [7, 8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 1024])
 @pytest.mark.parametrize("rows", [2, 3, 5, 15, 31, 76, 77, 130, (3, 5), (7, 11), (8, 16)])
@@ -162,6 +163,7 @@ def test_halves_are_numpys() -> None:
         assert [n for n in found if n] == parts(size)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(60))
 def test_order_of_any_layout(seed: int) -> None:
     """The order equals that of NumPy's iterator, for strides of all kinds."""
