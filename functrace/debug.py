@@ -24,7 +24,7 @@ from functrace.api.capture.arguments import ARRAYS, as_value, function_name
 from functrace.api.capture.programs import trace
 from functrace.api.capture.record import Operands
 from functrace.api.capture.transformed import Transformed, transformed
-from functrace.api.staging.backends import Accuracy
+from functrace.api.staging.backends import Accuracy, check_accuracy
 from functrace.errors import ArgumentError
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
@@ -283,11 +283,7 @@ def explain(f: Callable[..., object], *, accuracy: Accuracy = "ulp") -> Callable
         (False, 1)
     """
 
-    if accuracy not in ("ulp", "numpy"):
-        raise ArgumentError(
-            f"debug.explain: there is no accuracy {accuracy!r}",
-            fix='accuracy="ulp" or accuracy="numpy"',
-        )
+    check_accuracy(accuracy, "debug.explain")
 
     @transformed("debug.explain", f)
     def explaining(*args: object, **kwargs: object) -> Explanation:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from functrace.executor.parallel.concurrent import beside
+from functrace.executor.parallel.concurrent import group_concurrent
 from functrace.executor.plan.fusion import grouped
 from functrace.ir.program import Program
 from functrace.passes import PIPELINE, REORDERING, Pass
@@ -49,7 +49,7 @@ class Policy:
 
 NUMPY_POLICY = Policy(
     frozenset([row.name for row in (*PIPELINE, *REORDERING) if row.tuned]),
-    lambda program: beside(grouped(program)),
+    lambda program: group_concurrent(grouped(program)),
 )
 """The policy of the NumPy backend: all passes; groups run in cache-sized blocks, large products
 concurrently.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, final
 
 from functrace.executor.codegen.numpy_source import NUMPY
-from functrace.executor.parallel.concurrent import beside
+from functrace.executor.parallel.concurrent import group_concurrent
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
@@ -48,12 +48,11 @@ class NativeBackend:
         from functrace.native.lowering import NoNativeForm
 
         if self.falls_back and self.splits:
-            from functrace.native.tiles import any_has_products, in_tiles
+            from functrace.native.tiles import in_tiles, is_concurrent
 
-            tiled = in_tiles(plan.program, self._lowered, is_exact=self.is_exact)
-            if tiled is not None and any_has_products(tiled):
-                # (its other large products run concurrently, which segments would not)
-                return NUMPY.compile(planned(tiled, Policy(NUMPY.policy.tuned, beside)))
+            tiled = in_tiles(plan.program, self.lowered, is_exact=self.is_exact)
+            if tiled is not None and is_concurrent(tiled):
+                return NUMPY.compile(planned(tiled, Policy(NUMPY.policy.tuned, group_concurrent)))
             if tiled is not None:
                 return self.in_segments(tiled)
         try:
@@ -75,7 +74,12 @@ class NativeBackend:
         make = (lambda: _by_numpy(program)) if self.falls_back else None
         return NativeFunction(self._function(plan), make, copies=not self.is_exact).call
 
-    def _lowered(self, program: Program) -> Function:
+    def lowered(self, program: Program) -> Function:
+        """Lower a program.
+
+        Raises:
+            NoNativeForm: as `whole` does.
+        """
         return self._function(planned(program, Policy()))
 
     def _function(self, plan: Plan) -> Function:

@@ -255,8 +255,8 @@ def _of_view(
     memory = np.zeros(first + sum(s for s in steps if s > 0) + 1, np.uint8)
     try:
         found: Any = evaluate(as_strided(memory[first:], shape, strides), *params)
-    except Exception:
-        return None  # (of another dtype only)
+    except (TypeError, ValueError):
+        return None  # (a view of bytes is refused where one of another dtype is not)
     return found.strides if np.shape(found) == result and result else c_strides(result)
 
 
@@ -270,7 +270,7 @@ def _of_copy(shape: Shape, strides: Strides) -> Strides:
 def _of_elementwise(
     shapes: Sequence[Shape], strides: Sequence[Strides], result: Shape
 ) -> Strides | None:
-    """Return the strides of a new array, by asking NumPy's iterator."""
+    """Return the strides of a new array, as NumPy's iterator allocates it."""
     if 0 in result or not shapes or max(len(shape) for shape in shapes) > 32:
         return c_strides(result)
     nothing = np.zeros(1, np.uint8)

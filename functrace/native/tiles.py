@@ -27,19 +27,17 @@ from functrace.ir.structures import FusionGroup
 from functrace.native.engine import PATIENCE, NativeFunction
 from functrace.native.loop_ir import Function
 from functrace.native.lowering import NoNativeForm
+from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
-from functrace.passes import REORDERING, optimized
+from functrace.passes.matmul_selection import divide_products, flatten_stacks
 from functrace.threads import THREADS, Take
 from functrace.typing import Array
 
 TILE: Final = 1 << 17
-"""Elements of a block, unless a row is larger: some 0.1 ms of work, beside 2 us for a call."""
-
-PRODUCTS: Final = [row for row in REORDERING if row.name in ("parallel matmul", "batched matmul")]
-"""Passes that let large products run on all cores."""
+"""Elements of a block, unless a row is larger: some 0.1 ms of work; a call takes 2 us."""
 
 Lower = Callable[[Program], Function]
 
@@ -58,10 +56,10 @@ def in_tiles(program: Program, lower: Lower, *, is_exact: bool) -> Program | Non
         None if the program is better compiled as a whole: there are no groups, or there is one that
         is neither machine code nor one of products.
     """
-    found = grouped(program if is_exact else optimized(program, PRODUCTS))
+    found = grouped(program if is_exact else flatten_stacks(divide_products(program)))
     if blocks_p not in found.kinds:
         return None
-    has_products = any_has_products(found)
+    has_products = any(op[0] is blocks_p and op[2][1].has_products for op in found.ops)
     write = Rewrite(found)
     for k, _ in found.schedule:
         primitive, operands, params = found.ops[k]
@@ -77,16 +75,16 @@ def in_tiles(program: Program, lower: Lower, *, is_exact: bool) -> Program | Non
             write.keep(k)
             continue
         given = tuple(map(write.operand, operands))
-        first = write.place(
-            blocks_p, given, (body, replace(group, tile=tiles.with_numpy)), write.position(k)
-        )
+        first = write.place(blocks_p, given, (body, replace(group, tile=tiles)), write.position(k))
         write.replace(k, range(first, first + len(body.output_ids)))
     return write.finish()
 
 
-def any_has_products(program: Program) -> bool:
-    """Return True if a group has matrix products."""
-    return any(op[0] is blocks_p and op[2][1].has_products for op in program.ops)
+def is_concurrent(program: Program) -> bool:
+    """Return True if large products run concurrently beyond groups: NumPy's plan then runs all but
+    the tiles.
+    """
+    return matmul_in_parts_p in program.kinds
 
 
 def _size(aval: ShapeDtype) -> int:
@@ -125,9 +123,8 @@ class Tiles:
             self._block = self._of_sums(body, totals, row)
         else:
             self._block = min(self._rows, max(1, TILE // row))
-        function = lower(tile_of(body, group, self._block))
-        self._native = NativeFunction(function, None)
-        self._results = [shape for _, shape in function.results]
+        self.function = lower(tile_of(body, group, self._block))
+        self._results = [shape for _, shape in self.function.results]
         self._failures = 0
 
     def _of_sums(self, body: Program, totals: Sequence[int], row: int) -> int:
@@ -152,18 +149,19 @@ class Tiles:
                 return size // row
         raise NoNativeForm("sums that NumPy divides into parts of different sizes")
 
-    def with_numpy(self, by_numpy: Compiled) -> Compiled:
-        """Return the group as a function of its operands, which runs NumPy's form where machine code
+    def __call__(self, by_numpy: Compiled) -> Compiled:
+        """Compile the group: a function of its operands, which runs NumPy's form where machine code
         fails.
         """
+        native = NativeFunction(self.function, None)
 
         def run(*arguments: object) -> tuple[Any, ...]:
-            found = self.run(arguments)
+            found = self._run(native, arguments)
             return by_numpy(*arguments) if found is None else found
 
         return run
 
-    def run(self, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+    def _run(self, native: NativeFunction, arguments: Sequence[Any]) -> tuple[Any, ...] | None:
         """Run all blocks; returns None if NumPy's form has to run."""
         if self._failures >= PATIENCE or np.geterr()["under"] != "ignore":
             return None
@@ -180,7 +178,7 @@ class Tiles:
             bytes_each = made.itemsize if is_total else made.itemsize * math.prod(shape[1:])
             places.append((made.ctypes.data, bytes_each, is_total))
         statuses = [0] * len(starts)
-        call, temporary = self._native.call_unlocked, self._native.temporary
+        call, temporary = native.call_unlocked, native.temporary
 
         def work(take: Take) -> None:
             scratch = np.empty(temporary + 64, np.uint8)
@@ -194,20 +192,18 @@ class Tiles:
 
         THREADS.share(work, len(starts))
         del kept
-        if not all(status == 0 or self._native.is_ignored(status) for status in statuses):
+        is_good = all(status == 0 or native.is_ignored(status) for status in statuses)
+        for n, aval in enumerate(self._made):
+            if is_good and not aval.shape:
+                with np.errstate(all="ignore"):
+                    results[n] = added_up(
+                        list(results[n]), self._elements, self._is_complex, self._most
+                    )
+                is_good = bool(np.isfinite(results[n]))  # otherwise, NumPy says whether it warns
+        if not is_good:
             self._failures += 1
             return None
-        return tuple([
-            made if aval.shape else self._sum(made)
-            for aval, made in zip(self._made, results, strict=True)
-        ])  # fmt: skip
-
-    def _sum(self, parts: Array) -> Any:
-        with np.errstate(all="ignore"):  # the parts have been checked, their sum is
-            found = added_up(list(parts), self._elements, self._is_complex, self._most)
-        if not np.isfinite(found) and np.isfinite(parts).all():
-            return added_up(list(parts), self._elements, self._is_complex, self._most)  # it warns
-        return found
+        return tuple(results)
 
     def _pointers(
         self, arguments: Sequence[Any]

@@ -56,7 +56,7 @@ class Future:
         def run(done: Future) -> None:
             try:
                 made.set_result(callback(done))
-            except BaseException as error:
+            except Exception as error:
                 made.set_exception(error)
 
         self.add_done_callback(run)

@@ -18,8 +18,8 @@ from functrace.executor import Runner
 from functrace.executor.codegen.numpy_source import NUMPY
 from functrace.executor.plan.planner import plan, planned
 from functrace.ir.program import Program
-from functrace.transforms import jvp_program
 from tests.laws.programs import Recipe, programs, seeds
+from tests.native.laws import given_values, of_case, with_derivatives
 from tests.oracles import outputs_of
 from tests.test_cases import CASES
 
@@ -58,16 +58,14 @@ def assert_close(found: Any, expected: Any) -> None:
 
 def check(program: Program, arguments: Any) -> None:
     """Compare a program with the evaluator; segments of it, where it has no native form."""
-    given_values = [
-        x if isinstance(x, np.ndarray) and x.ndim else np.asarray(x)[()] for x in arguments
-    ]
+    values = given_values(arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = outputs_of(ft.evaluate(program, *given_values))
+        expected = outputs_of(ft.evaluate(program, *values))
         flat = Runner(program, NATIVE).flat
         run = NATIVE.compile(plan(flat, NATIVE.policy))
         for _ in range(2):
-            found = run(*given_values)
+            found = run(*values)
             assert len(found) == len(expected)
             for one, other in zip(found, expected, strict=True):
                 assert_close(one, other)
@@ -81,32 +79,14 @@ def test_random_programs_equal_the_evaluator(recipe: Recipe, seed: int) -> None:
 
 @given(programs(), seeds())
 def test_derivatives_of_random_programs_equal_the_evaluator(recipe: Recipe, seed: int) -> None:
-    arguments = recipe.arguments(seed)
-    rng = np.random.default_rng(seed)
-
-    def pulled(*values: Any) -> Any:
-        results, pullback = ft.vjp(recipe, *values)
-        return results, pullback(tuple(np.cos(y) for y in results))
-
-    check(ft.trace(pulled)(*arguments), arguments)
-    program = jvp_program(ft.trace(recipe)(*arguments), [True] * len(arguments))
-    tangents = [
-        np.asarray(rng.normal(size=np.shape(x))).astype(np.asarray(x).dtype) for x in arguments
-    ]
-    check(program, [*arguments, *[t if t.ndim else t[()] for t in tangents]])
+    for program, arguments in with_derivatives(recipe, seed):
+        check(program, arguments)
 
 
 @pytest.mark.sampled(64)
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_cases_equal_the_evaluator(case: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            program = ft.trace(case.call)(*case.args)
-        except ft.errors.FunctraceError:
-            pytest.skip("the case needs concrete values")
-    arguments, _ = ft.tree.flatten(case.args)
-    check(program, arguments)
+    check(*of_case(case))
 
 
 def test_most_elementwise_cases_are_whole() -> None:
@@ -135,18 +115,18 @@ def test_no_flag_is_set_where_numpy_does_not_warn(recipe: Recipe, seed: int) -> 
         return results, pullback(tuple(np.cos(y) for y in results))
 
     program = ft.trace(pulled)(*arguments)
-    given_values = [np.asarray(x) if np.ndim(x) else np.asarray(x)[()] for x in arguments]
+    values = given_values(arguments)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        ft.evaluate(program, *given_values)
+        ft.evaluate(program, *values)
     try:
         made = native(program)
     except NoNativeForm:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made.call(*given_values)
-    has_nan = any(np.isnan(x).any() for x in given_values)
+        made.call(*values)
+    has_nan = any(np.isnan(x).any() for x in values)
     assert found or has_nan or made.fallbacks == 0
 
 

@@ -42,6 +42,18 @@ def compile_hot(program: Callable[[], Program], ready: Callable[[Any], None]) ->
 HOT.append(compile_hot)
 
 
+def check_accuracy(accuracy: str, owner: str) -> None:
+    """Check the name of an accuracy.
+
+    Raises:
+        ArgumentError: if there is none of this name.
+    """
+    if accuracy not in ("ulp", "numpy"):
+        raise ArgumentError(
+            f"{owner}: there is no accuracy {accuracy!r}", fix='accuracy="ulp" or accuracy="numpy"'
+        )
+
+
 def exact_backend(accuracy: str, backend: str | None) -> Backend | None:
     """Return the backend of machine code with NumPy's results; ``None`` where rounding may differ.
 
@@ -53,12 +65,9 @@ def exact_backend(accuracy: str, backend: str | None) -> Backend | None:
         ArgumentError: if there is no such accuracy, or if the backend has no choice.
         UnsupportedFunctionError: if llvmlite is not installed.
     """
+    check_accuracy(accuracy, "jit")
     if accuracy == "ulp":
         return None
-    if accuracy != "numpy":
-        raise ArgumentError(
-            f"jit: there is no accuracy {accuracy!r}", fix='accuracy="ulp" or accuracy="numpy"'
-        )
     if backend != "native":
         raise ArgumentError(
             f'jit: accuracy="numpy" is a choice of backend="native", but backend={backend!r}',

@@ -45,10 +45,10 @@ MOST_WAITING = 32 << 20
 LEAST_SUMMED = 1 << 16
 """Minimum elements of a sum that is delayed."""
 
-BESIDE = FusionGroup(())
+CONCURRENT = FusionGroup(())
 
 
-def beside(program: Program) -> Program:
+def group_concurrent(program: Program) -> Program:
     """Fuse independent large products and sums over rows into groups that run concurrently; returns
     an equal program.
 
@@ -120,7 +120,7 @@ class _DelayedOperations:
             order,
             list(dict.fromkeys([i for k in order for i in program.ops[k][1]])),
             order,
-            BESIDE,
+            CONCURRENT,
         )
         self.changed = True
 

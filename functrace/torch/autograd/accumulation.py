@@ -29,7 +29,7 @@ from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.dispatch.promotion import check_broadcast
 from functrace.torch.dispatch.quiet import run_quietly
 from functrace.torch.errors.warnings import warn_once
-from functrace.torch.tensors.hollow import KINDS, Hollow
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, before_write, wrap
 from functrace.tracing import Tracer
 
@@ -119,7 +119,7 @@ def accumulate(variable: Tensor, gradient: Tensor, is_alone: bool = False) -> No
     """
     if not (variable._requires or variable.requires_grad):
         return
-    if KINDS and Hollow in (type(variable._array), type(gradient._array)):
+    if KINDS and StoragelessArray in (type(variable._array), type(gradient._array)):
         before = variable._grad
         variable._grad = gradient.detach() if before is None else before + gradient
         return

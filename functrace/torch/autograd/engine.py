@@ -41,8 +41,8 @@ from functrace.torch.autograd.running import RUNNING
 from functrace.torch.errors.warnings import warn, warn_once
 from functrace.torch.func.mapping import vmap
 from functrace.torch.tensors.dtypes import DTYPES
-from functrace.torch.tensors.hollow import KINDS, Hollow
 from functrace.torch.tensors.size import Size
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.tensor import RESIZED, UNVERSIONED, Tensor, wrap
 
 LEVELS = 20
@@ -723,7 +723,7 @@ def make_seed(
             raise RuntimeError(errors.NON_SCALAR_ROOT)
         if aval.dtype.kind not in "fV":
             raise RuntimeError(errors.complex_root(DTYPES[aval.dtype]))
-        if KINDS and type(aval) is Hollow and isinstance(output, Tensor):
+        if KINDS and type(aval) is StoragelessArray and isinstance(output, Tensor):
             return aval.handling.seed(output)
         ones = wrap(np.ones(aval.shape, aval.dtype))
         return ones if MODES.dispatch is None else MODES.dispatch.seed(output, ones)

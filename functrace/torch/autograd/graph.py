@@ -39,7 +39,7 @@ from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dispatch.dual import DUALS
 from functrace.torch.tensors.device import CPU, device
 from functrace.torch.tensors.dtypes import DTYPES, dtype
-from functrace.torch.tensors.hollow import KINDS, Hollow
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.tensor import RESIZED, Tensor, wrap
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class OpNode(NativeNode):
     """True if user code holds a `SavedTensor` of this node, which must then be marked as
     released.
     """
-    _is_hollow = False
+    _is_storageless = False
     """True if an operand or a result is a wrapper subclass, so the backward runs on tensors."""
     drops_unneeded = True
 
@@ -344,10 +344,11 @@ class OpNode(NativeNode):
                     for g, a in itertools.zip_longest(grads, outputs)
                 ]
         values = []
-        is_hollow = KINDS and (
-            self._is_hollow or any(g is not None and type(g._array) is Hollow for g in grads)
+        is_storageless = KINDS and (
+            self._is_storageless
+            or any(g is not None and type(g._array) is StoragelessArray for g in grads)
         )
-        if MODES.recording or DUALS.level is not None or is_dispatching() or is_hollow:
+        if MODES.recording or DUALS.level is not None or is_dispatching() or is_storageless:
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)

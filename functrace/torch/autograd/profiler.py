@@ -48,7 +48,7 @@ class record_function(DecoratingContext):
 
     Args:
         name: the name.
-        args: a text that is kept beside it.
+        args: a text that is kept with the name.
 
     Example:
         >>> import functrace.torch as torch

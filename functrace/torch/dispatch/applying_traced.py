@@ -24,7 +24,7 @@ from functrace.torch.dispatch.plans import PLANS, OpPlan
 from functrace.torch.dispatch.recording import record
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import apart, in_grad_mode, shown, traced_of
-from functrace.torch.tensors.hollow import KINDS, Hollow
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.tensor import Tensor, array_of, view_of, wrap
 from functrace.tracing import Tracer
 
@@ -48,7 +48,7 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     """
     if KINDS:
         for x in operands:
-            if isinstance(x, Tensor) and type(x._array) is Hollow:
+            if isinstance(x, Tensor) and type(x._array) is StoragelessArray:
                 return x._array.handling.apply(op, operands, params)
     if MODES.pairs and is_packed(op, operands, params):
         return OpFunction.apply(op, params, *operands)

@@ -34,7 +34,7 @@ from functrace.torch.dispatch.overloads import ops, out_overload, overload_for
 from functrace.torch.dispatch.plans import OpPlan
 from functrace.torch.functions.constants import preserve_format
 from functrace.torch.tensors import views
-from functrace.torch.tensors.hollow import KINDS, Hollow
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.tensor import UNVERSIONED, Tensor, view_of
 from functrace.tracing import Tracer
 
@@ -412,7 +412,7 @@ def placed(
     if made is None:
         return None
     op = plan.case.op
-    if op.is_view and isinstance(made, Tensor) and type(made._array) is not Hollow:
+    if op.is_view and isinstance(made, Tensor) and type(made._array) is not StoragelessArray:
         shown = view_of(operands[0], made._array, (op.function, params, op))
         made._view, made._counter = shown._view, shown._counter
         if made._counter is UNVERSIONED:  # views of inference tensors have no history
@@ -424,8 +424,8 @@ def placed(
                 raise NotImplementedError(errors.dispatched_otherwise(op.node, aval, one))
         arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
         node = recording.record(plan, operands, arrays, made, prepared)
-        if KINDS and any(type(x._array) is Hollow for x in outputs if x is not None):
-            node._is_hollow = True
+        if KINDS and any(type(x._array) is StoragelessArray for x in outputs if x is not None):
+            node._is_storageless = True
     return made
 
 

@@ -29,8 +29,8 @@ from functrace.torch.dispatch.rows import FFT, FUNCTIONAL, LINALG, NN, SPECIAL, 
 from functrace.torch.dispatch.surface import ENTRIES
 from functrace.torch.functions import (
     activations,
+    aten_only,
     attention,
-    beneath,
     distances,
     fourier,
     in_place,
@@ -154,8 +154,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     keepdim=keepdim),
     "_cdist_forward": lambda x1, x2, p, compute_mode: distances.cdist(x1, x2, p),
     "_local_scalar_dense": lambda x: x.item(),
-    "convolution_backward": beneath.convolution_backward,
-    "_new_zeros_with_same_feature_meta": beneath.new_zeros_like_features,
+    "convolution_backward": aten_only.convolution_backward,
+    "_new_zeros_with_same_feature_meta": aten_only.new_zeros_like_features,
     "_unique2": lambda x, sorted=True, *_, **__: searching.unique(x, sorted, True, True),
     "unique_dim": lambda x, dim, *_, **__: searching.unique(x, True, True, True, dim),
     "unique_consecutive": lambda x, return_inverse=False, return_counts=False, dim=None:

@@ -21,7 +21,7 @@ from functrace.torch.dispatch.applying import Op
 from functrace.torch.dispatch.modes import ThreadModes
 from functrace.torch.functions.constants import preserve_format
 from functrace.torch.tensors.dtypes import get_default_dtype, numpy_dtype
-from functrace.torch.tensors.hollow import KINDS, Hollow
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.strides import dense_strides
 from functrace.torch.tensors.tensor import Tensor, new_counter
 
@@ -65,7 +65,9 @@ def make_wrapper(
     dtype = numpy_dtype(get_default_dtype() if dtype is None else dtype)
     KINDS.add(kind)
     made = object.__new__(kind)
-    made._array = Hollow(shape, dtype, tuple([n * dtype.itemsize for n in steps]), DISPATCHING)
+    made._array = StoragelessArray(
+        shape, dtype, tuple([n * dtype.itemsize for n in steps]), DISPATCHING
+    )
     made._counter = new_counter()
     return Tensor.requires_grad_(made) if requires_grad else made
 
@@ -92,16 +94,16 @@ class _Handler:
         return NotImplemented
 
 
-def is_hollow(x: object) -> bool:
+def is_storageless(x: object) -> bool:
     """Return True for a tensor without data."""
-    return isinstance(x, Tensor) and type(x._array) is Hollow
+    return isinstance(x, Tensor) and type(x._array) is StoragelessArray
 
 
 def kinds_of(operands: Sequence[Any]) -> list[type[Any]]:
     """Return the classes of the wrappers among operands, subclasses first."""
     found: list[type[Any]] = []
     for x in operands:
-        if not is_hollow(x) or type(x) in found:
+        if not is_storageless(x) or type(x) in found:
             continue
         if not has_dispatch(type(x)):
             x._array.refuse()

@@ -28,8 +28,8 @@ from functrace.torch.tensors.dtypes import (
     numpy_dtype,
 )
 from functrace.torch.tensors.formats import strided
-from functrace.torch.tensors.hollow import Hollow
 from functrace.torch.tensors.orders import copied
+from functrace.torch.tensors.storageless import StoragelessArray
 from functrace.torch.tensors.tensor import Tensor, fresh, is_size
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -349,7 +349,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if MODES.dispatch is not None:
         return MODES.dispatch.make("equal", (input, other), {}, lambda: equal(input, other))
     for x in (input._array, other._array):
-        if type(x) is Hollow:  # NumPy takes it for an object
+        if type(x) is StoragelessArray:  # NumPy takes it for an object
             x.refuse()
     return bool(np.array_equal(input._array, other._array))
 

@@ -48,8 +48,8 @@ from functrace.torch.tensors.dtypes import DTYPES
 from functrace.torch.tensors.dtypes import dtype as Dtype
 from functrace.torch.tensors.formats import contiguous_format, preserve_format
 from functrace.torch.tensors.formats import memory_format as MemoryFormat
-from functrace.torch.tensors.hollow import Hollow
 from functrace.torch.tensors.orders import channels_lie_last, laid_by, ordered
+from functrace.torch.tensors.storageless import StoragelessArray
 from functrace.torch.tensors.tensor import Operand, Tensor, Value, fresh, wrap
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -117,7 +117,9 @@ def _shares(x: Any, shape: tuple[int, ...]) -> bool:
         if array is None:
             return True  # or a copy: decided later
     try:
-        np.reshape(array.laid_out() if type(array) is Hollow else array, shape, copy=False)
+        np.reshape(
+            array.laid_out() if type(array) is StoragelessArray else array, shape, copy=False
+        )
     except ValueError:
         return False
     return True

@@ -35,7 +35,6 @@ from functrace.torch.errors.warnings import warn_once
 from functrace.torch.tensors.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.tensors.device import CPU, device
 from functrace.torch.tensors.dtypes import DTYPES, default_float, dtype
-from functrace.torch.tensors.hollow import KINDS, Hollow
 from functrace.torch.tensors.mirrors import (
     MIRRORS,
     Mirror,
@@ -47,6 +46,7 @@ from functrace.torch.tensors.mirrors import (
 from functrace.torch.tensors.orders import copied
 from functrace.torch.tensors.size import Size
 from functrace.torch.tensors.steps import Step
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray
 from functrace.torch.tensors.strides import Geometry, dense_strides, followed
 from functrace.tracing import Tracer
 from functrace.tracing.binding import STARTED, recording_serial
@@ -501,7 +501,7 @@ class Tensor(Methods):
         """
         if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(errors.NUMPY_OF_REQUIRES_GRAD)
-        if KINDS and type(self._array) is Hollow:
+        if KINDS and type(self._array) is StoragelessArray:
             raise RuntimeError(".numpy() is not supported for tensor subclasses.")
         refuse_narrow(self._array)
         if MIRRORS and (mirror := mirror_of(self._array)) is not None:
@@ -604,7 +604,7 @@ class Tensor(Methods):
 
     def _alias(self) -> Tensor:
         """Return an alias without history, hidden from dispatch modes."""
-        if KINDS and type(self._array) is Hollow:
+        if KINDS and type(self._array) is StoragelessArray:
             return self._array.handling.detach(self)
         array = constant(self._array)
         made = _new(class_for(array))

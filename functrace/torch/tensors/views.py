@@ -56,9 +56,9 @@ from functrace.torch.dispatch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.dispatch.sizes import make_plan
 from functrace.torch.tensors.aliases import is_alone, replace, shown, traced_of
 from functrace.torch.tensors.dtypes import DTYPES
-from functrace.torch.tensors.hollow import KINDS, Hollow, refuse_write
 from functrace.torch.tensors.mirrors import MIRRORS, conjugated, negated, refresh
 from functrace.torch.tensors.steps import Steps, part, with_part
+from functrace.torch.tensors.storageless import KINDS, StoragelessArray, refuse_write
 from functrace.torch.tensors.tensor import (
     UNVERSIONED,
     Tensor,
@@ -312,7 +312,9 @@ def write(
     if MODES.dispatch is not None and overwrite is None:
         return MODES.dispatch.write(op, operands, params)
     tensor, others = operands[0], operands[1:]
-    if KINDS and any(isinstance(x, Tensor) and type(x._array) is Hollow for x in operands):
+    if KINDS and any(
+        isinstance(x, Tensor) and type(x._array) is StoragelessArray for x in operands
+    ):
         refuse_write(type(tensor).__name__)
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
@@ -390,22 +392,22 @@ def find_plan(
     Python number.
     """
     key: list[Any] = [op, params]
-    is_hollow = False
+    is_storageless = False
     for x in operands:
         if isinstance(x, Tensor):
             key.append(x._array.shape)
             key.append(x._array.dtype)
-            is_hollow = is_hollow or type(x._array) is Hollow
+            is_storageless = is_storageless or type(x._array) is StoragelessArray
         elif type(x) in NUMBERS:
             key.append((type(x), x) if op.static_numbers else type(x))
         else:
             return None
     key.append(mask)
-    if is_hollow:  # a plan of its own, whose backward runs on tensors
-        key.append(Hollow)
+    if is_storageless:  # a plan of its own, whose backward runs on tensors
+        key.append(StoragelessArray)
     found = tuple(key)
     plan = PLANS.get(found) or make_plan(found, operands, mask)
-    if is_hollow:
+    if is_storageless:
         plan.pull_fast = None
     return plan
 

@@ -19,8 +19,7 @@ import pytest
 import functrace as ft
 from functrace import threads as threads_module
 from functrace.executor.codegen.numpy_source import NUMPY
-from functrace.executor.parallel import blocks
-from functrace.executor.parallel import concurrent as beside
+from functrace.executor.parallel import blocks, concurrent
 from functrace.executor.parallel.matmul import in_parts
 from functrace.executor.plan.planner import Plan, planned
 from functrace.ir.structures import FusionGroup
@@ -327,7 +326,7 @@ def side_by_side(plan: Plan) -> ft.Program:
 def test_products_and_sums_that_do_not_need_each_other_run_side_by_side(
     dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beside, "LEAST_SUMMED", 16)
+    monkeypatch.setattr(concurrent, "LEAST_SUMMED", 16)
     xs = [RNG.normal(size=(40, n)).astype(dtype) for n in (6, 8, 10)]
 
     def f(x: Any, y: Any, z: Any) -> Any:
@@ -373,10 +372,10 @@ def test_products_that_are_read_next_are_not_delayed(monkeypatch: pytest.MonkeyP
 
     assert counts(chain) == []
     assert counts(many) == [6]
-    monkeypatch.setattr(beside, "ENOUGH", 2 * 40**3)
+    monkeypatch.setattr(concurrent, "ENOUGH", 2 * 40**3)
     assert counts(many) == [2, 2, 2]
-    monkeypatch.setattr(beside, "ENOUGH", 1 << 40)
-    monkeypatch.setattr(beside, "MOST_WAITING", 4 * x.nbytes - 1)
+    monkeypatch.setattr(concurrent, "ENOUGH", 1 << 40)
+    monkeypatch.setattr(concurrent, "MOST_WAITING", 4 * x.nbytes - 1)
     assert counts(many) == [3, 3]
 
 

@@ -15,7 +15,7 @@ from functrace.errors import UnsupportedFunctionError
 from functrace.torch import Tensor
 from functrace.torch.autograd.profiler import profile
 from functrace.torch.nn import functional as F
-from functrace.torch.tensors.hollow import Hollow
+from functrace.torch.tensors.storageless import StoragelessArray
 from functrace.torch.utils import _pytree as pytree
 from functrace.torch.utils._python_dispatch import TorchDispatchMode
 from functrace.torch.utils.checkpoint import checkpoint
@@ -174,7 +174,7 @@ def test_a_wrapper_needs_a_handler_that_takes_the_operation() -> None:
 def _has_stand_in(found: Any) -> bool:
     if isinstance(found, (list, tuple)):
         return any(_has_stand_in(x) for x in found)
-    return isinstance(found, Hollow)
+    return isinstance(found, StoragelessArray)
 
 
 @pytest.mark.sampled(10)
@@ -187,7 +187,7 @@ def test_no_attribute_returns_the_stand_in(name: str) -> None:
         found = found() if callable(found) else found
     except Exception as error:
         assert "__array_interface__" not in str(error)
-        assert "Hollow" not in str(error)
+        assert "StoragelessArray" not in str(error)
     else:
         assert not _has_stand_in(found)
 

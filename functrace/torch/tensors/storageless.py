@@ -1,7 +1,7 @@
-"""Stand-in for the array of a wrapper subclass: a shape, a dtype and strides, and no data.
+"""The array of a wrapper subclass: a shape, a dtype and strides, without storage.
 
 Whatever needs data raises; operations are passed to the class's ``__torch_dispatch__`` instead, by
-the `Handling` that comes with each stand-in (functrace.torch.dispatch.wrapping).
+the `Handling` of each of them (functrace.torch.dispatch.wrapping).
 
 Layer: 9.
 """
@@ -37,7 +37,7 @@ class Handling(Protocol):
 
 
 @final
-class Hollow:
+class StoragelessArray:
     """Shape, dtype and strides of a tensor without data.
 
     Args:
