@@ -51,9 +51,8 @@ Described: TypeAlias = tuple[str, str, list[Any], list[Any]]
 FUNCTION, BACKWARD, USER = 0, 1, 7
 """Scopes of events."""
 _HERE = str(Path(__file__).parents[2])
-_FAILURES = (
-    NotImplementedError, AttributeError, TypeError, ValueError, LookupError, RuntimeError,
-)  # fmt: skip
+_WITHOUT_SCHEMA = NotImplementedError, AttributeError, TypeError
+"""Errors for a function that PyTorch has no operation or no overload of."""
 
 
 @final
@@ -187,7 +186,7 @@ class Session:
         if found is None:
             try:
                 found = arguments_of(*described(op, operands, params, in_place=in_place))
-            except _FAILURES:
+            except _WITHOUT_SCHEMA:
                 name = (op.called or op.node.partition("Backward")[0]) + "_" * in_place
                 found = f"functrace::{name}", "", [_shape(x) for x in operands], []
             if key is not None:
@@ -469,7 +468,7 @@ class Observer:
                 namespace, _, plain = name.partition("::")
                 packet = getattr(getattr(ops, namespace), plain)
                 call = arguments_of(overload_for(packet, args, kwargs), args, kwargs)
-            except _FAILURES:
+            except _WITHOUT_SCHEMA:
                 call = name, "", [_shape(x) for x in args], []
             session.describe(record, call)
         try:
