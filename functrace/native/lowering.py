@@ -720,7 +720,7 @@ def _by_order(roots: Sequence[Deferred | Reduction]) -> list[list[Deferred | Red
 
 
 def _read_by(order: Sequence[Deferred], reductions: Sequence[Reduction]) -> list[Value]:
-    """Return what a loop nest loads elements of."""
+    """Return the values whose elements a loop nest loads."""
     own = {value.number for value in order}
     return [
         x

@@ -153,19 +153,19 @@ class Layouts:
         if not given or any(one is None for one in strides):
             return None
         shapes = [tuple(avals[i].shape) for i in given]
-        known = [one for one in strides if one is not None]
+        steps = [one for one in strides if one is not None]
         if primitive in _SAME:
-            return known[0] if shapes[0] == shape else None
+            return steps[0] if shapes[0] == shape else None
         if primitive is shaping.convert_p:
-            return _of_copy(shapes[0], known[0])
+            return _of_copy(shapes[0], steps[0])
         if primitive in _VIEWS:
-            return _of_view(primitive.eval, shapes[0], known[0], params, shape)
+            return _of_view(primitive.eval, shapes[0], steps[0], params, shape)
         if _is_elementwise(primitive):
-            return _of_elementwise(shapes, known, shape)
+            return _of_elementwise(shapes, steps, shape)
         if primitive in _SUMS:
-            return _of_reduction(shapes[0], known[0], params[0], shape)
+            return _of_reduction(shapes[0], steps[0], params[0], shape)
         if primitive in (cumsum_p, cumprod_p) and not any(params[1:]):
-            return c_strides(shape) if _is_c_order(shape, known[0]) else None
+            return c_strides(shape) if _is_c_order(shape, steps[0]) else None
         return None
 
 

@@ -121,7 +121,7 @@ def _explanation(
     Args:
         made: the plan.
         hosts: operations that NumPy runs.
-        functions: the machine code, as far as it is known before compiling.
+        functions: the functions of machine code that can be counted before compiling.
         name: of the function.
     """
     makers = [step.first for step in made.steps]

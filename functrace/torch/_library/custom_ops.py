@@ -75,13 +75,13 @@ class Operator:
         return getattr(getattr(getattr(ops, self.namespace), self.name), "default")  # noqa: B009
 
     def register(self) -> None:
-        """Make it known; one of the same name is replaced."""
+        """Register it under ``torch.ops``, in place of one of the same name."""
         known = REGISTERED.setdefault(self.namespace, {})
         vars(getattr(ops, self.namespace)).pop(self.name, None)
         known[self.name] = self
 
     def remove(self) -> None:
-        """Make it unknown."""
+        """Remove it from ``torch.ops``."""
         if REGISTERED.get(self.namespace, {}).get(self.name) is self:
             del REGISTERED[self.namespace][self.name]
             vars(getattr(ops, self.namespace)).pop(self.name, None)
