@@ -64,7 +64,7 @@ class _Method(ctypes.Structure):
     ]
 
 
-_FASTCALL = 0x0080
+_FASTCALL, _KEYWORDS = 0x0080, 0x0002
 
 
 class Layout(NamedTuple):
@@ -390,8 +390,12 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         lines.append(f"  br i1 {condition}, label %{block}, label %other")
         lines.append(f"{block}:")
 
-    head = [f"define ptr @{name}_entry(ptr %self, ptr %args, i64 %count) {{", "entry:"]
+    head = [
+        f"define internal ptr @{name}_checked(ptr %args, i64 %count, ptr %names, ptr %fallback, ptr %front) {{",
+        "entry:",
+    ]
     slots: list[str] = []
+    is_front = value("icmp ne ptr %front, null")
     off = value(f"ptrtoint ptr {symbol(_DISABLED)} to i64")
     need(value(f"icmp eq i64 {off}, 0"))
     if are_settings_readable():
@@ -409,7 +413,9 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         kind = field(x, 8, "ptr")
         if not shape:
             # a NumPy scalar of the dtype, a float for float64, or an array without axes
+            # (for the front a float only: other scalars have other signatures)
             is_scalar = value(f"icmp eq ptr {kind}, {symbol(_place(buffer.dtype) + 1)}")
+            is_scalar = value(f"select i1 {is_front}, i1 false, i1 {is_scalar}")
             if buffer.dtype == np.float64:
                 is_float = value(f"icmp eq ptr {kind}, {symbol(_FLOAT)}")
                 is_scalar = value(f"or i1 {is_scalar}, {is_float}")
@@ -419,6 +425,7 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
             first = value(f"getelementptr i8, ptr {x}, i64 {where.value}")
             lines.append(f"  br label %{end}")
             lines.append(f"{array}:")
+            need(value(f"xor i1 {is_front}, true"))
             second = _checked_array(value, field, need, symbol, x, kind, array_type, buffer.dtype, shape, where)  # fmt: skip
             last = next(line[:-1] for line in reversed(lines) if line.endswith(":"))
             lines.append(f"  br label %{end}")
@@ -426,6 +433,11 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
             data.append(value(f"phi ptr [{first}, %{inner}], [{second}, %{last}]"))
             continue
         data.append(_checked_array(value, field, need, symbol, x, kind, array_type, buffer.dtype, shape, where))  # fmt: skip
+
+    def scalar(k: int) -> str:
+        descr = symbol(_place(outputs[k][0].dtype))
+        return value(f"call ptr {symbol('to_scalar')}(ptr {targets[k]}, ptr {descr}, ptr null)")
+
     # results
     dims_text: list[str] = []
     results: list[str] = []
@@ -473,6 +485,19 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         lines.append(f"  call void {symbol('free')}(ptr {memory})")
     lines.append(f"  br i1 {value(f'icmp eq i32 {status}, 0')}, label %good, label %failed")
     lines.append("good:")
+    lines.append(f"  br i1 {is_front}, label %hit, label %several")
+    lines.append("hit:")
+    hits = value(f"getelementptr i8, ptr %front, i64 {8 * _HITS}")
+    count = value(f"load i64, ptr {hits}")
+    lines.append(f"  store i64 {value(f'add i64 {count}, 1')}, ptr {hits}")
+    if len(outputs) == 1:
+        single = field("%front", 8 * _SINGLE, "i64")
+        lines.append(f"  br i1 {value(f'icmp ne i64 {single}, 0')}, label %alone, label %several")
+        lines.append("alone:")
+        lines.append(f"  ret ptr {results[0] or scalar(0)}")
+    else:
+        lines.append("  br label %several")
+    lines.append("several:")
     made_tuple = value(f"call ptr {symbol('new_tuple')}(i64 {len(outputs)})")
     lines.append(f"  br i1 {value(f'icmp ne ptr {made_tuple}, null')}, label %full, label %empty")
 
@@ -486,11 +511,8 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
     discard("empty", "ret ptr null")
     lines.append("full:")
     set_item = symbol("set_item") if outputs else ""
-    for k, (buffer, shape) in enumerate(outputs):
-        made = results[k]
-        if not shape:
-            descr = symbol(_place(buffer.dtype))
-            made = value(f"call ptr {symbol('to_scalar')}(ptr {targets[k]}, ptr {descr}, ptr null)")
+    for k in range(len(outputs)):
+        made = results[k] or scalar(k)
         lines.append(f"  call i32 {set_item}(ptr {made_tuple}, i64 {k}, ptr {made})")
     lines.append(f"  ret ptr {made_tuple}")
     # discard the results, and let the fallback run, unless Python has raised
@@ -503,10 +525,72 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         )
     lines.append("other:")
     result = value(
-        f"call ptr {symbol('vectorcall')}(ptr {symbol(_FALLBACK)}, ptr %args, i64 %count, ptr null)"
+        f"call ptr {symbol('vectorcall')}(ptr %fallback, ptr %args, i64 %count, ptr %names)"
     )
     lines.append(f"  ret ptr {result}")
-    return "\n".join([*dims_text, *head, *slots, *lines, "}"])
+    return "\n".join([*dims_text, *head, *slots, *lines, "}", _ends_of_entry(name, where)])
+
+
+def _ends_of_entry(name: str, where: Layout) -> str:
+    """Return the two functions that Python calls: for arguments as `jit` passes them, and `jit`'s
+    front, which looks at them itself (see `Front`).
+    """
+
+    def symbol(place: int) -> str:
+        return f"ptr getelementptr ([{_COUNT} x ptr], ptr @functrace_table, i64 0, i64 {place})"
+
+    return f"""define ptr @{name}_entry(ptr %self, ptr %args, i64 %count) {{
+  %fallback = load ptr, {symbol(_FALLBACK)}
+  %result = call ptr @{name}_checked(ptr %args, i64 %count, ptr null, ptr %fallback, ptr null)
+  ret ptr %result
+}}
+define ptr @{name}_front(ptr %self, ptr %args, i64 %count, ptr %names) {{
+  %place = getelementptr i8, ptr %self, i64 {where.data}
+  %words = load ptr, ptr %place
+  %fallback = load ptr, ptr %words
+  %gate.at = getelementptr i8, ptr %words, i64 {8 * _GATE}
+  %gate = load ptr, ptr %gate.at
+  %closed = load i64, ptr %gate
+  %off.at = getelementptr i8, ptr %words, i64 {8 * _OFF}
+  %off = load i64, ptr %off.at
+  %named = ptrtoint ptr %names to i64
+  %either = or i64 %closed, %off
+  %any = or i64 %either, %named
+  %stop = icmp ne i64 %any, 0
+  br i1 %stop, label %slow, label %fast
+fast:
+  %result = call ptr @{name}_checked(ptr %args, i64 %count, ptr null, ptr %fallback, ptr %words)
+  ret ptr %result
+slow:
+  %vectorcall = load ptr, {symbol(_FIELDS.index("vectorcall"))}
+  %other = call ptr %vectorcall(ptr %fallback, ptr %args, i64 %count, ptr %names)
+  ret ptr %other
+}}"""
+
+
+_GATE, _OFF, _SINGLE, _HITS = range(1, 5)
+"""Words of a `Front`, after the address of its fallback."""
+
+
+@final
+class Front(np.ndarray[tuple[int], np.dtype[np.int64]]):
+    """The state of a builtin function that takes the place of a jitted one; its code reads the
+    words of this array.
+
+    Attributes:
+        kept: the objects that the words and the code refer to.
+    """
+
+    kept: tuple[object, ...]
+
+    @property
+    def hits(self) -> int:
+        """Number of calls whose results machine code computed."""
+        return int(self[_HITS])
+
+    def close(self) -> None:
+        """Let the fallback take all further calls; forget the hits."""
+        self[_OFF], self[_HITS] = 1, 0
 
 
 def _checked_array(
@@ -533,6 +617,15 @@ def _checked_array(
         for k, size in enumerate(shape):
             need(value(f"icmp eq i64 {field(dims, 8 * k, 'i64')}, {size}"))
     return field(x, where.data, "ptr")
+
+
+def _builtin(method: _Method, owner: object) -> Callable[..., Any]:
+    """Return a builtin function, which holds its owner."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function: Callable[..., Any] = make(ctypes.addressof(method), owner, None)
+    return function
 
 
 @final
@@ -563,8 +656,8 @@ class NativeFunction:
         self._has_angles = any(type(s) is Let and s.op in OF_ANGLES for s in walk(function.body))
         name = "functrace"
         code = object_cache.code_of(module_text(function, name))
-        self._engine, (setup, call, entry) = llvm.load(
-            code, (f"{name}_setup", f"{name}_call", f"{name}_entry")
+        self._engine, (setup, call, entry, front) = llvm.load(
+            code, (f"{name}_setup", f"{name}_call", f"{name}_entry", f"{name}_front")
         )
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
         self.call_unlocked = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
@@ -584,11 +677,32 @@ class NativeFunction:
             self.call: Any = self._fallback
         else:
             self._method = _Method(b"native", entry, _FASTCALL, None)
-            make = ctypes.pythonapi.PyCFunction_NewEx
-            make.restype = ctypes.py_object
-            make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+            self._front = _Method(b"native", front, _FASTCALL | _KEYWORDS, None)
             # (the builtin holds this object, whose table and code it uses)
-            self.call = make(ctypes.addressof(self._method), self, None)
+            self.call = _builtin(self._method, self)
+
+    def front(
+        self,
+        fallback: Callable[..., object],
+        gate: np.ndarray[Any, np.dtype[np.int64]],
+        is_single: bool,
+    ) -> tuple[Callable[..., object], Front] | None:
+        """Return a function that may be called in the place of a jitted one, and its state.
+
+        It runs machine code if all arguments are positional, and arrays (not of zero axes) or
+        floats as the program's. It returns None without a known layout of arrays.
+
+        Args:
+            fallback: called for all other arguments, and if the machine code fails.
+            gate: one integer; while it is not zero, the fallback is called.
+            is_single: True to return the only result, not a tuple of results.
+        """
+        if layout() is None:
+            return None
+        state = np.zeros(5, np.int64).view(Front)
+        state.kept = (self, fallback, gate)
+        state[:] = id(fallback), gate.ctypes.data, 0, is_single, 0
+        return _builtin(self._front, state), state
 
     def _setup(self) -> None:
         """Copy the addresses that the code uses into its module."""

@@ -48,6 +48,10 @@ class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 
         """Bind as a method."""
         return self if instance is None else types.MethodType(self, instance)
 
+    def redirect(self, run: Callable[..., Any]) -> None:
+        """Call ``run`` from now on, which means the same."""
+        self.__setstate__((run, self.args, self.keywords, self.__dict__))  # type: ignore[attr-defined]
+
     def __copy__(self) -> Transformed:
         return self
 

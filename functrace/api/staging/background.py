@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
+from functrace.errors import FunctraceError
 from functrace.executor.runner import LARGE, OFTEN, compile_at_once, mean_work
 from functrace.locks import after_fork, before_fork
 from functrace.tracing.tracer import Tracer
@@ -150,7 +151,10 @@ def _submit(
     def job() -> None:
         from functrace.native.lowering import NoNativeForm
 
-        program = make()
+        try:
+            program = make()
+        except FunctraceError:
+            return  # (the call raises the same error, at the user's line)
         has_traced = any(isinstance(x, Tracer) for x in program.constant_values.values())
         if has_traced or mean_work(program) >= LARGE:
             return

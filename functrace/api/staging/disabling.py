@@ -5,9 +5,12 @@ Layer: 8.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+import numpy as np
 
 _disabled: ContextVar[bool] = ContextVar(
     "whether jitted functions run as plain Python", default=False
@@ -16,6 +19,9 @@ _disabled: ContextVar[bool] = ContextVar(
 ENTERED: list[bool] = []
 """One entry per `disable_jit` block entered, in any thread; while empty, no further check is
 needed."""
+ENTERED_COUNT = np.zeros(1, np.int64)
+"""The number of these, for machine code."""
+_lock = threading.Lock()
 
 
 @contextmanager
@@ -50,11 +56,15 @@ def disable_jit(disable: bool = True) -> Generator[None]:
         ``jax.disable_jit``.
     """
     token = _disabled.set(disable)
-    ENTERED.append(disable)
+    with _lock:
+        ENTERED.append(disable)
+        ENTERED_COUNT[0] = len(ENTERED)
     try:
         yield
     finally:
-        ENTERED.pop()
+        with _lock:
+            ENTERED.pop()
+            ENTERED_COUNT[0] = len(ENTERED)
         _disabled.reset(token)
 
 

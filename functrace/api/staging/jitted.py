@@ -359,6 +359,7 @@ def jit(
             hide_own_frames(error)
             raise
 
+    cache.bind(jitted)
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
     jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
 
 import numpy as np
 
 from functrace.api.capture.closures import reads_of
 from functrace.api.capture.random_draws import watching
 from functrace.api.capture.record import RecordedCall
+from functrace.api.staging.disabling import ENTERED_COUNT
 from functrace.api.staging.donation import DonatedArrays
 from functrace.api.staging.guards import (
     CapturedArraysGuard,
@@ -34,7 +35,7 @@ from functrace.api.staging.signature_checks import MOST_CHECKS, OFTEN, Check, wr
 from functrace.api.staging.signatures import Parameters, Signature
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
-from functrace.executor.runner import compile_at_once, run_compiled
+from functrace.executor.runner import MACHINE_CODE, compile_at_once, run_compiled
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.locks import cached_property
@@ -50,9 +51,14 @@ from functrace.tree import unflatten
 from functrace.typing import Array
 
 if TYPE_CHECKING:
+    from functrace.api.capture.transformed import Transformed
     from functrace.executor.backend import Backend
+    from functrace.native.engine import Front
     from functrace.tree import PyTreeSpec
 
+MOST_FRONTS: Final = 8
+"""Programs of one jitted function that are machine code which is called directly; the newest is. They
+are kept as long as the function."""
 MOST_BYTES = 256 << 20
 """Estimated bytes of one jitted function's programs and their constants; the oldest are dropped
 first."""
@@ -149,6 +155,8 @@ class StagedProgram(Specialization):
         self.is_leaf = out_tree.is_leaf()
         self.calls = 0
         """Calls that did not take the fast path."""
+        self.when_compiled: Callable[[StagedProgram], None] | None = None
+        """Called once the program is machine code."""
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -157,11 +165,15 @@ class StagedProgram(Specialization):
             from functrace.api.staging.background import counted
 
             return counted(self.program, self.passes, self._set_run)
-        return compile_at_once(self.program, passes=self.passes, backend=self.backend)
+        run = compile_at_once(self.program, passes=self.passes, backend=self.backend)
+        self._set_run(run)
+        return run
 
     def _set_run(self, run: Callable[..., Sequence[Any]]) -> None:
         """Replace the compiled code."""
         self.run = run
+        if self.when_compiled is not None and run.__class__ is MACHINE_CODE:
+            self.when_compiled(self)
 
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
@@ -310,6 +322,7 @@ class ProgramCache(Table[StagedProgram]):
         self.often: list[tuple[Check, Hashable]] = []
         """Generated checks of hot signatures, and their keys."""
         self._others = 0  # ticks of the clock that are not hits
+        self._fronts: list[Front] = []
         super().__init__(
             f"programs of jit of {name}", self.signatures, MOST_BYTES, maxsize * (max_paths or 1)
         )
@@ -351,6 +364,7 @@ class ProgramCache(Table[StagedProgram]):
         """Return the counts of hits, misses and kept programs."""
         self._others += 1
         hits, size = self.tick() - self._others, len(self.root.next)
+        hits += sum(front.hits for front in self._fronts)
         if self.max_paths is None:
             return CacheInfo(hits, self.misses, self.maxsize, size)
         return GuardsInfo(
@@ -360,11 +374,17 @@ class ProgramCache(Table[StagedProgram]):
     def clear(self) -> None:
         """Drop all programs and counts."""
         super().clear()
+        for front in self._fronts:
+            front.close()
         self._others = self.tick()
         self.misses = self.guard_misses = 0
         self.often.clear()
         self.retraces.clear()
         self.signatures.clear()
+
+    def bind(self, jitted: Transformed) -> None:
+        """Set the function whose programs these are."""
+        self._jitted, self._python = jitted, jitted.func
 
     # -- a new program -------------------------------------------------------------------------
 
@@ -386,6 +406,32 @@ class ProgramCache(Table[StagedProgram]):
         if staged is not None:
             self.changed(staged)  # it has been compiled
         return result
+
+    def _is_direct(self, signature: Signature, staged: StagedProgram) -> bool:
+        """Return True if machine code can take the calls of a signature, and return its results, by
+        itself: arrays and floats by position, and one array or a tuple of arrays."""
+        parts: list[Hashable] = []
+        for x in signature.leaves:
+            if type(x) is np.ndarray and x.shape:
+                parts += (x.shape, x.dtype)
+            elif type(x) is float:
+                parts.append(float)
+            else:
+                return False
+        tree = staged.out_tree
+        is_flat = tree.type is tuple and tree.num_nodes == tree.num_leaves + 1
+        return signature.key == tuple(parts) and (staged.is_leaf or is_flat)
+
+    def _install_front(self, staged: StagedProgram) -> None:
+        """Let machine code take the calls of a program's signature before Python does."""
+        if len(self._fronts) >= MOST_FRONTS:
+            return
+        native: Any = staged.run
+        made = native.__self__.front(self._python, ENTERED_COUNT, staged.is_leaf)
+        if made is not None:
+            function, front = made
+            self._fronts.append(front)  # (stays: a call in another thread may be in its code)
+            self._jitted.redirect(function)
 
     def _donation(self, signature: Signature) -> DonatedArrays | None:
         places = () if signature.is_traced else self._donated(signature)
@@ -421,6 +467,8 @@ class ProgramCache(Table[StagedProgram]):
             staged = StagedProgramWithDonation(program, call.out_tree, self.passes, places, name)
         else:
             staged = StagedProgram(program, call.out_tree, self.passes, backend=self.backend)
+            if self.backend is not None and reads is None and self._is_direct(signature, staged):
+                staged.when_compiled = self._install_front
         before = next(self.leaves(self.root.next.get(signature.key)), None)
         if before is not None:
             staged.follow(before)

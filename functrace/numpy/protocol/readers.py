@@ -169,7 +169,8 @@ def _held(value: Any) -> Iterable[object]:
     if isinstance(value, MethodType):
         return (value.__self__, value.__func__)
     if isinstance(value, functools.partial):
-        return (value.func, *value.args, *value.keywords.values())
+        wrapped = getattr(value, "__wrapped__", None)  # (of a jitted function that is machine code)
+        return (value.func, *value.args, *value.keywords.values(), wrapped)
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
         return (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
