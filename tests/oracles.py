@@ -46,11 +46,12 @@ def assert_same(
     found: Any, expected: Any, *, rtol: float = 0.0, atol: float = 0.0, what: str = ""
 ) -> None:
     """Assert equal dtype, shape and values (NaN equals NaN); exact by default, with machine code up
-    to rounding.
+    to rounding, relative to the largest element.
     """
-    if NATIVE[0]:
-        rtol, atol = max(rtol, precision(expected)), max(atol, precision(expected))
     found, expected = np.asarray(found), np.asarray(expected)
+    if NATIVE[0]:
+        rounding = precision(expected)
+        rtol, atol = max(rtol, rounding), max(atol, rounding * scale(expected))
     assert found.dtype == expected.dtype, f"{what}: dtype {found.dtype}, expected {expected.dtype}"
     assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True, err_msg=what)
@@ -62,6 +63,12 @@ def precision(*values: Any) -> float:
     """
     kinds = [np.asarray(v).dtype for v in values]
     return max([200 * float(np.finfo(d).eps) for d in kinds if d.kind in "fc"], default=0.0)
+
+
+def scale(x: Any) -> float:
+    """Return the size of the largest finite element; 0 for an array without one."""
+    sizes = np.abs(np.asarray(x)).ravel()
+    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0)) if is_inexact(x) else 0.0
 
 
 def random_like(rng: np.random.Generator, x: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from tests.oracles import assert_same
 
 X = np.array([0.3, -0.6, 0.9])
 
@@ -55,7 +56,7 @@ TRANSFORMS: dict[str, Any] = {
 
 def same(wrapped: Any, named: Any) -> None:
     for transform, run in TRANSFORMS.items():
-        np.testing.assert_array_equal(run(wrapped), run(named), err_msg=transform)
+        assert_same(run(wrapped), run(named), what=transform)
 
 
 @pytest.mark.sampled(3)
