@@ -77,8 +77,8 @@ def compile_everything() -> None:
     from functrace.api.staging import background, jitted
     from functrace.executor import config, runner
 
-    named = jitted.backend_named
-    jitted.backend_named = lambda name: named("native" if name is None else name)
+    chosen = jitted.chosen_backend
+    jitted.chosen_backend = lambda name, accuracy="ulp": chosen(name or "native", accuracy)
     config.NATIVE[0], runner.OFTEN = True, 1
     background.COMPILER.submit = lambda job: job()
 
@@ -121,6 +121,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.draws)
     if config.option.markexpr == "quick":
         items[:] = [item for item in items if not is_marked(item, "full")]
+    if config.getoption("native"):
+        items[:] = [item for item in items if not is_marked(item, "numpy_source")]
 
 
 def is_marked(item: pytest.Item, name: str) -> bool:

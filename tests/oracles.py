@@ -57,12 +57,38 @@ def assert_same(
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True, err_msg=what)
 
 
+def assert_bits(found: Any, expected: Any, *, what: str = "") -> None:
+    """Assert equal bits; with machine code, what `assert_same` does."""
+    assert_same(found, expected, what=what)
+    if not NATIVE[0]:
+        assert np.asarray(found).tobytes() == np.asarray(expected).tobytes(), f"{what}: other bits"
+
+
 def precision(*values: Any) -> float:
     """Rounding that two routes to the same values may differ by: a few hundred ulps of the coarsest
     dtype.
     """
     kinds = [np.asarray(v).dtype for v in values]
     return max([200 * float(np.finfo(d).eps) for d in kinds if d.kind in "fc"], default=0.0)
+
+
+def assert_same_layout(found: Any, expected: Any) -> None:
+    """Assert equal strides; with machine code, whose results are in C order, either these or C
+    order.
+    """
+    assert found.strides == expected.strides or (NATIVE[0] and found.flags.c_contiguous)
+
+
+def comparable(x: Any) -> Any:
+    """Return an array whose bytes and signs may be compared: machine code promises no particular
+    nan, so there all are the same one.
+    """
+    if not (NATIVE[0] and is_inexact(x)):
+        return np.asarray(x)
+    made = np.array(x)
+    for part in (made.real, made.imag) if made.dtype.kind == "c" else (made,):
+        part[np.isnan(part)] = np.nan
+    return made
 
 
 def scale(x: Any) -> float:

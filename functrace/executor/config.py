@@ -8,11 +8,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from functrace.errors import ArgumentError
 from functrace.executor.allocator import FREED
 from functrace.threads import THREADS
+
+_UNCHANGED: Any = object()
 
 
 @final
@@ -26,15 +28,17 @@ class Config:
         block: elements of a block (65,536 by default); arrays of at least four blocks are tiled.
         keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only;
             False by default).
-        native: True to compile programs on small arrays to machine code once they run often, those
-            of ``jit`` (``backend="auto"``) and of un-jitted transforms (False by default).
+        native: None (the default) to compile programs on small arrays to machine code once they
+            have run 1,000 times, if their results then equal NumPy's to the bit; True to compile
+            after 32 runs, with rounding as the native backend has it; False not to. It holds for
+            ``jit`` without a backend and for un-jitted transforms, where llvmlite is installed.
 
     Returns:
         a context manager, which restores the settings at the end of the block.
 
     Raises:
-        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
-            ``native`` is not a bool.
+        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
+            not a bool, or ``native`` not a bool or None.
 
     Example:
         >>> import functrace as ft
@@ -89,18 +93,19 @@ class Config:
             FREED.give_back()
 
     @property
-    def native(self) -> bool:
-        """True if programs on small arrays are compiled to machine code once they run often.
+    def native(self) -> bool | None:
+        """Which programs on small arrays are compiled to machine code once they run often.
 
-        Functions that are jitted from then on use it, unless they name another ``backend``, and so
-        do un-jitted transforms whose calls record the same operations. It needs the extra
-        ``native`` (llvmlite).
+        None: those whose results then equal NumPy's to the bit (no elementary functions, products
+        of matrices or factorizations); True: all, up to rounding; False: none. Functions that are
+        jitted from then on use it, unless they name a ``backend``, and so do un-jitted transforms
+        whose calls record the same operations. It needs the extra ``native`` (llvmlite).
         """
         return NATIVE[0]
 
     @native.setter
-    def native(self, is_used: bool) -> None:
-        NATIVE[0] = _flag("native", is_used)
+    def native(self, is_used: bool | None) -> None:
+        NATIVE[0] = None if is_used is None else _flag("native", is_used)
 
     @contextmanager
     def __call__(
@@ -109,13 +114,13 @@ class Config:
         threads: int | None = None,
         block: int | None = None,
         keep_freed_memory: bool | None = None,
-        native: bool | None = None,
+        native: bool | None = _UNCHANGED,
     ) -> Generator[None]:
         """Set for a ``with`` block; other threads of the process see the settings too.
 
         Raises:
-            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
-                ``native`` is not a bool.
+            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
+                not a bool, or ``native`` not a bool or None.
         """
         before = self.threads, self.block, self.keep_freed_memory, self.native
         try:
@@ -125,7 +130,7 @@ class Config:
                 self.threads = threads
             if block is not None:
                 self.block = block
-            if native is not None:
+            if native is not _UNCHANGED:
                 self.native = native
             yield
         finally:
@@ -145,8 +150,8 @@ class Config:
         return f"Config(threads={self.threads}, block={self.block})"
 
 
-NATIVE = [False]
-"""True if hot programs are compiled to machine code."""
+NATIVE: list[bool | None] = [None]
+"""The setting of `Config.native`."""
 
 
 def _flag(name: str, value: bool) -> bool:

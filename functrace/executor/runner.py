@@ -93,28 +93,36 @@ def mean_work(program: Program) -> float:
         p.holds is None for p in program.kinds
     ):
         return 0.0
-    work, count = _work(program)
+    work, count, _ = _work(program)
     return work / max(1, count)
 
 
-def _work(program: Program) -> tuple[int, int]:
-    """Return the bytes that a run computes, and the number of equations, both including loops and
-    branches.
+def mean_bytes(program: Program) -> float:
+    """Return the average bytes of the results of an operation, every step of a loop counted."""
+    work, _, runs = _work(program)
+    return work / max(1, runs) - OVERHEAD
+
+
+def _work(program: Program) -> tuple[int, int, int]:
+    """Return the bytes that a run computes, the number of equations, and how many of them run, all
+    including loops and branches.
     """
-    total = count = 0
+    total = count = runs = 0
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         total += program.avals[k].nbytes + OVERHEAD
         count += 1
+        runs += 1
         if primitive.holds is not None and primitive.holds.lowers is not None:
             lowering = primitive.holds.lowers(tuple(map(program.spec, operands)), *params)
             loop = lowering.structure
             times = (STEPS if loop.length is None else loop.length) if isinstance(loop, Loop) else 1
             for body in lowering.bodies:
-                work, equations = _work(body)
+                work, equations, inner = _work(body)
                 total += times * work
                 count += equations
-    return total, count
+                runs += times * inner
+    return total, count, runs
 
 
 @final
@@ -140,6 +148,7 @@ class Runner:
         "_listed",
         "_make",
         "_native",
+        "_native_setting",
         "_program",
     )
 
@@ -162,6 +171,7 @@ class Runner:
         self._inner: CallableProgram | None = None
         self._listed = listed
         self._native: Callable[..., Sequence[Any] | None] | None = None
+        self._native_setting: bool | None = None
         self._calls = 0
 
     @classmethod
@@ -191,7 +201,7 @@ class Runner:
     @property
     def tier(self) -> Tier:
         """Current tier of this program."""
-        if NATIVE[0] and self._native is not None:
+        if self._native is not None and self._native_setting is NATIVE[0]:
             return Tier("machine code", len(self.flat.schedule))
         if self._compiled is not None:
             return Tier("source", len(self.flat.schedule))
@@ -239,10 +249,11 @@ class Runner:
         for value in arguments:
             if isinstance(value, Tracer):
                 return self._recorded(arguments, lines)
-        if NATIVE[0]:
+        setting = NATIVE[0]
+        if setting is not False:
             native = self._native
-            if native is None:
-                self._count_call()
+            if native is None or self._native_setting is not setting:
+                self._count_call(setting)
             else:
                 results = native(*arguments)
                 if results is not None:
@@ -256,15 +267,19 @@ class Runner:
             run = self.compile()
         return run_compiled(run, arguments, lines)
 
-    def _count_call(self) -> None:
-        """Have the program compiled to machine code after `OFTEN` calls."""
+    def _count_call(self, setting: bool | None) -> None:
+        """Have the program compiled to machine code after enough calls under one setting."""
+        if self._native_setting is not setting:
+            self._native, self._native_setting, self._calls = None, setting, 0
         self._calls += 1
-        if self._calls == OFTEN:
-            for compile_hot in HOT:
-                compile_hot(lambda: self.flat, self._use_native)
+        if self._calls == (OFTEN if setting else VERY_OFTEN):
 
-    def _use_native(self, run: Callable[..., Sequence[Any] | None]) -> None:
-        self._native = run
+            def use(run: Callable[..., Sequence[Any] | None]) -> None:
+                if self._native_setting is setting:
+                    self._native = run
+
+            for compile_hot in HOT:
+                compile_hot(lambda: self.flat, use, not setting)
 
     def _recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
         """Run on traced values: record a call, or else all operations; returns fresh handles."""
@@ -362,11 +377,15 @@ def compile_at_once(
 
 
 OFTEN: Final = 32
-"""Calls after which a program is compiled to machine code, where that is on."""
+"""Calls after which a program is compiled to machine code, as a setting of the user."""
 
-HOT: list[Callable[[Callable[[], Program], Callable[[Any], None]], None]] = []
-"""The function that compiles a hot program, given what makes it, and what takes its machine code;
-`functrace.api.staging.backends` sets it.
+VERY_OFTEN: Final = 1000
+"""Calls after which it is compiled by default: LLVM takes about 1,000 times as long for an operation
+as NumPy takes to run it."""
+
+HOT: list[Callable[[Callable[[], Program], Callable[[Any], None], bool], None]] = []
+"""The function that compiles a hot program, given what makes it, what takes its machine code, and
+True for NumPy's results to the bit; `functrace.api.staging.backends` sets it.
 """
 
 MACHINE_CODE: Final = type(len)

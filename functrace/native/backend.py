@@ -123,7 +123,3 @@ NATIVE = NativeBackend()
 """The native backend."""
 EXACT = NativeBackend(is_exact=True)
 """The native backend with results that equal NumPy's to the bit."""
-WHOLE = NativeBackend(splits=False)
-"""The native backend for programs that it compiles as a whole."""
-WITHOUT_FALLBACK = NativeBackend(splits=False, falls_back=False)
-"""Likewise; its functions return None where NumPy's form has to run."""

@@ -30,12 +30,59 @@ class Machine(NamedTuple):
     version: str
 
 
+_OPTIONS = (
+    # Vectors of two float32 are padded with lanes that do not exist, which may set floating-point
+    # flags; they come from the vectorized rest of a loop.
+    "--enable-epilogue-vectorization=false",
+    # A division that a select may not choose would be made a branch, and its flags would be lost.
+    "--disable-cgp-select2branch",
+)
+_OLDEST, _NEWEST = (0, 47), (0, 50)
+"""Versions of llvmlite that the tests have seen."""
+
+
+def _check_version(version: str, library: str) -> None:
+    """Refuse a version that is too old, or newer than the known ones and without an option of LLVM's
+    that is needed: llvmlite would say nothing.
+
+    Args:
+        version: of llvmlite.
+        library: path of its shared library.
+
+    Raises:
+        UnsupportedFunctionError: if so.
+    """
+    found = tuple(int(part) for part in re.findall("[0-9]+", version)[:2])
+    fix = f'pip install "llvmlite>={_OLDEST[0]}.{_OLDEST[1]},<={_NEWEST[0]}.{_NEWEST[1]}"'
+    if found < _OLDEST:
+        raise UnsupportedFunctionError(
+            f'backend="native" needs llvmlite 0.47 or later, but {version} is installed', fix=fix
+        )
+    missing = [] if found <= _NEWEST else _missing_options(library)
+    if missing:
+        raise UnsupportedFunctionError(
+            f'backend="native" does not work with llvmlite {version}: its LLVM has no option '
+            f"{' and no '.join(missing)}",
+            fix=fix,
+        )
+
+
+def _missing_options(library: str) -> list[str]:
+    """Return the options whose names are not in the library."""
+    import mmap
+
+    with open(library, "rb") as file:
+        code = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with code:
+        return [x for x in _OPTIONS if code.find(x.lstrip("-").partition("=")[0].encode()) < 0]
+
+
 @functools.lru_cache(maxsize=1)
 def machine() -> Machine:
     """Return this machine.
 
     Raises:
-        UnsupportedFunctionError: if llvmlite is not installed.
+        UnsupportedFunctionError: if llvmlite is not installed, or in a version that does not work.
     """
     try:
         import llvmlite
@@ -44,11 +91,9 @@ def machine() -> Machine:
         raise UnsupportedFunctionError(
             'backend="native" needs llvmlite', fix="pip install functrace-numpy[native]"
         ) from error
-    # Vectors of two float32 are padded with lanes that do not exist, which may set floating-point
-    # flags; they come from the vectorized rest of a loop.
-    binding.set_option("functrace", "--enable-epilogue-vectorization=false")
-    # A division that a select may not choose would be made a branch, and its flags would be lost.
-    binding.set_option("functrace", "--disable-cgp-select2branch")
+    _check_version(llvmlite.__version__, binding.ffi.lib._name)
+    for option in _OPTIONS:
+        binding.set_option("functrace", option)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     version = ".".join(map(str, binding.llvm_version_info))
@@ -59,11 +104,17 @@ def machine() -> Machine:
 
 
 @functools.lru_cache(maxsize=1)
-def is_installed() -> bool:
-    """Return True if llvmlite is installed."""
+def is_usable() -> bool:
+    """Return True if llvmlite is installed, in a version that works."""
     from importlib.util import find_spec
 
-    return find_spec("llvmlite") is not None
+    if find_spec("llvmlite") is None:
+        return False
+    try:
+        machine()
+    except UnsupportedFunctionError:
+        return False
+    return True
 
 
 def _target(level: int) -> Any:

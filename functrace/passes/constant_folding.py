@@ -109,9 +109,18 @@ def _computed(
         return None
     kept = np.copy(value)
     if _strides(kept) != _strides(value):  # strides can affect the rounding of readers
-        kept = value[...]
+        kept = _broadcast_copy(value)
     kept.flags.writeable = False  # so no copy is necessary
     return kept[()] if not kept.shape else kept if _kept_bytes(kept) <= LARGEST_FOLDED else None
+
+
+def _broadcast_copy(x: Array) -> Array:
+    """Return a copy with the strides of ``x`` if only broadcast axes have others; else a view."""
+    parts = tuple([slice(None) if step else slice(1) for step in x.strides])
+    copied = np.copy(x[parts])
+    copied.flags.writeable = False  # (a view of writeable memory would be watched for changes)
+    made = np.broadcast_to(copied, x.shape)
+    return made if _strides(made) == _strides(x) else x[...]
 
 
 def _strides(x: Array) -> list[int]:

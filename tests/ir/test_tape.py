@@ -54,6 +54,7 @@ def test_the_collector_has_nothing_to_walk_of_an_operation(name: str) -> None:
     recording.close()
 
 
+@pytest.mark.numpy_source
 @pytest.mark.parametrize("transform", [ft.grad, ft.value_and_grad])
 def test_nor_of_a_gradient_in_the_baseline_tier(transform: Any) -> None:
     def f(x: Any) -> Any:

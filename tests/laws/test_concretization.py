@@ -15,7 +15,7 @@ import functrace as ft
 from functrace.tracing import values
 from functrace.tree import flatten
 from tests.laws.programs import Recipe, programs, seeds
-from tests.oracles import random_like
+from tests.oracles import assert_same, random_like
 from tests.sampling import examples
 
 
@@ -62,7 +62,7 @@ def test_concretization_changes_nothing(recipe: Recipe, seed: int) -> None:
             for found, value in zip(
                 flatten(transform(asking(recipe, seed)))[0], expected, strict=True
             ):
-                np.testing.assert_array_equal(found, value)
+                assert_same(found, value)
 
 
 @examples(10)
@@ -76,4 +76,4 @@ def test_freeing_values_changes_nothing(recipe: Recipe, seed: int) -> None:
             for found, value in zip(
                 flatten(transform(asking(recipe, seed)))[0], expected, strict=True
             ):
-                np.testing.assert_array_equal(found, value)
+                assert_same(found, value)

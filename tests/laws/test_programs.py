@@ -73,7 +73,7 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
         compiled = [backend.compile(plan(runner.program, backend.policy)) for backend in BACKENDS]
         for run in (runner, runner, *[lambda values, run=run: run(*values) for run in compiled]):
             for found, value in zip(run(given_values), expected, strict=True):
-                np.testing.assert_array_equal(found, value, strict=True)
+                assert_same(found, value)
 
 
 @given(
@@ -113,7 +113,7 @@ def test_results_do_not_depend_on_passes_blocks_threads_or_deferred_writes(
                 if isinstance(other, np.ndarray):
                     other[...] = np.array(7).astype(other.dtype)
             for found, value in zip(calls[-1], expected, strict=True):
-                np.testing.assert_array_equal(found, value, strict=True)
+                assert_same(found, value)
 
 
 @given(programs(), seeds())

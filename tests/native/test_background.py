@@ -50,3 +50,90 @@ def test_a_program_that_cannot_be_made_raises_at_every_call_and_never_warns(
     assert not found
     (message,) = messages
     assert "test_background.py" in message
+
+
+EXACT: dict[str, Any] = {
+    "polynomial": lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2),
+    "roots": lambda x: np.sum(np.sqrt(x * x + 1.0) / (1.0 + x)),
+    "loop": lambda x: ft.scan(lambda c, y: (c * 0.5 + y * y, c), 1.0, x)[0],
+    "branches": lambda x: np.sum(np.where(x > 0.5, x * 2.0, -x)),
+}
+INEXACT: dict[str, Any] = {
+    "exponential": lambda x: np.sum(np.exp(x)),
+    "product": lambda x: np.sum(np.outer(x, x) @ x),
+    "loop": lambda x: ft.scan(lambda c, y: (np.sin(c) + y, c), 1.0, x)[0],
+}
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile by default as early as with the setting."""
+    from functrace.api.staging import backends
+    from functrace.executor import runner
+
+    monkeypatch.setattr(backends, "VERY_OFTEN", OFTEN)
+    monkeypatch.setattr(runner, "VERY_OFTEN", OFTEN)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("name", EXACT)
+def test_the_default_compiles_what_keeps_all_bits(name: str) -> None:
+    f = ft.jit(ft.grad(EXACT[name]))
+    x = np.random.default_rng(0).random(23)
+    expected = ft.jit(ft.grad(EXACT[name]), backend="numpy")(x)
+    for _ in range(OFTEN):
+        np.testing.assert_array_equal(f(x), expected)
+    COMPILER.wait()
+    assert type(f.func) is type(len)
+    for _ in range(20):
+        y = np.random.default_rng(0).normal(size=23) * 3.0
+        np.testing.assert_array_equal(f(y), ft.jit(ft.grad(EXACT[name]), backend="numpy")(y))
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("name", INEXACT)
+def test_the_default_leaves_the_rest_to_numpy(name: str) -> None:
+    f = ft.jit(ft.grad(INEXACT[name]))
+    x = np.random.default_rng(0).random(23)
+    expected = f(x)
+    for _ in range(2 * OFTEN):
+        np.testing.assert_array_equal(f(x), expected)
+    COMPILER.wait()
+    np.testing.assert_array_equal(f(x), expected)
+    assert type(f.func) is not type(len)
+
+
+@pytest.mark.usefixtures("soon")
+def test_unjitted_transforms_keep_all_bits_by_default() -> None:
+    f = ft.grad(EXACT["roots"])
+    x = np.random.default_rng(0).random(23)
+    with ft.config(native=False):
+        expected = f(x)
+    for _ in range(3 * OFTEN):
+        np.testing.assert_array_equal(f(x), expected)
+    COMPILER.wait()
+    np.testing.assert_array_equal(f(x), expected)
+    with ft.config(native=True):  # machine code of another accuracy does not take its place
+        for _ in range(3 * OFTEN):
+            np.testing.assert_allclose(f(x), expected, rtol=1e-14)
+        COMPILER.wait()
+    np.testing.assert_array_equal(f(x), expected)
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_setting_turns_it_off() -> None:
+    with ft.config(native=False):
+        f = ft.jit(EXACT["roots"])
+        for _ in range(2 * OFTEN):
+            f(X)
+    COMPILER.wait()
+    assert type(f.func) is not type(len)
+
+
+def test_accuracies_of_backends() -> None:
+    f = EXACT["roots"]
+    exact = ft.jit(f, backend="auto", accuracy="numpy")
+    for _ in range(OFTEN):
+        exact(X)
+    COMPILER.wait()
+    assert type(exact.func) is type(len)

@@ -350,7 +350,7 @@ def test_the_setting_makes_it_the_default() -> None:
 
     with ft.config(native=True):
         f = ft.jit(lambda x: x * 5.0 + 1.0)
-    assert not ft.config.native
+    assert ft.config.native is None
     x = np.arange(3.0)
     for _ in range(OFTEN):
         f(x)

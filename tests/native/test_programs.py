@@ -20,7 +20,7 @@ from functrace.executor.plan.planner import plan, planned
 from functrace.ir.program import Program
 from tests.laws.programs import Recipe, programs, seeds
 from tests.native.laws import given_values, of_case, with_derivatives
-from tests.oracles import outputs_of
+from tests.oracles import assert_same, outputs_of, scale
 from tests.test_cases import CASES
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed")
@@ -45,15 +45,9 @@ def native(program: Program) -> NativeFunction:
 
 def assert_close(found: Any, expected: Any) -> None:
     """Assert equal shapes and dtypes, and equal values up to rounding."""
-    expected = np.asarray(expected)
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
-    if found.dtype.kind not in "fc":
-        np.testing.assert_array_equal(found, expected)
-        return
-    bound = UNITS * np.finfo(found.dtype).eps
-    largest = np.max(np.abs(expected), where=np.isfinite(expected), initial=0)
-    np.testing.assert_allclose(found, expected, rtol=bound, atol=bound * largest)
+    dtype = np.asarray(expected).dtype
+    bound = UNITS * float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
+    assert_same(found, expected, rtol=bound, atol=bound * scale(expected))
 
 
 def check(program: Program, arguments: Any) -> None:

@@ -311,6 +311,19 @@ def _result(f: Any, *args: Any) -> Any:
         return str(error).splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    "number", [10**400, -(10**400), 2**1024, 10**300, 2**64], ids=lambda n: f"{n.bit_length()} bits"
+)
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i1", "f8", "f4"])
+@pytest.mark.parametrize("function", [np.less, np.equal, np.not_equal, np.greater_equal, np.add])
+def test_integers_that_no_float_holds_are_numpys(function: Any, dtype: str, number: int) -> None:
+    x = np.arange(3).astype(dtype)
+    for f in (lambda x: function(x, number), lambda x: function(number, x)):
+        with np.errstate(all="ignore"):
+            found, expected = (_outcome(g, x) for g in (ft.jit(f, backend="native"), f))
+        np.testing.assert_equal(found, expected)
+
+
 @pytest.mark.parametrize("index", [2**64 - 1, 2**63, 2**63 - 1, 3])
 def test_large_unsigned_indices_are_refused_as_by_numpy(index: int) -> None:
     def write(x: Any, i: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 import functrace as ft
 from functrace.tracing.copies import own
+from tests.oracles import assert_same
 
 PARTS: list[Any] = [
     slice(None),
@@ -90,4 +91,4 @@ def test_complex_numbers_in_any_layout_round_equally_in_every_call() -> None:
         )
         for _ in range(3):
             for found, expected in zip(f(value), plain, strict=True):
-                np.testing.assert_array_equal(found, expected, strict=True)
+                assert_same(found, expected)

@@ -6,11 +6,11 @@ Layer: 8.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from functrace.errors import ArgumentError
 from functrace.executor.config import CONFIG
-from functrace.executor.runner import HOT
+from functrace.executor.runner import HOT, OFTEN, VERY_OFTEN
 
 if TYPE_CHECKING:
     from functrace.executor.backend import Backend
@@ -23,20 +23,31 @@ Accuracy: TypeAlias = Literal["ulp", "numpy"]
 """Distance of the results of machine code from NumPy's: rounding ("ulp"), or none."""
 
 
-AUTO: Final[Literal["auto"]] = "auto"
-"""NumPy source first; machine code for programs that run often."""
+class WhenHot(NamedTuple):
+    """NumPy source first; machine code for programs on small arrays that run often.
+
+    Args:
+        calls: calls after which a program is compiled.
+        is_exact: True for programs whose results then equal NumPy's to the bit.
+    """
+
+    calls: int
+    is_exact: bool
 
 
-def compile_hot(program: Callable[[], Program], ready: Callable[[Any], None]) -> None:
+def compile_hot(
+    program: Callable[[], Program], ready: Callable[[Any], None], is_exact: bool
+) -> None:
     """Compile the program of an un-jitted transform to machine code, in the background.
 
     Args:
         program: makes the program.
         ready: called in another thread with the function of machine code.
+        is_exact: True if results have to equal NumPy's to the bit.
     """
     from functrace.api.staging import background
 
-    background.compile_hot(program, ready)
+    background.compile_hot(program, ready, is_exact)
 
 
 HOT.append(compile_hot)
@@ -54,53 +65,41 @@ def check_accuracy(accuracy: str, owner: str) -> None:
         )
 
 
-def exact_backend(accuracy: str, backend: str | None) -> Backend | None:
-    """Return the backend of machine code with NumPy's results; ``None`` where rounding may differ.
-
-    Args:
-        accuracy: distance of the results from NumPy's.
-        backend: name of the backend that `jit` was called with.
-
-    Raises:
-        ArgumentError: if there is no such accuracy, or if the backend has no choice.
-        UnsupportedFunctionError: if llvmlite is not installed.
-    """
-    check_accuracy(accuracy, "jit")
-    if accuracy == "ulp":
-        return None
-    if backend != "native":
-        raise ArgumentError(
-            f'jit: accuracy="numpy" is a choice of backend="native", but backend={backend!r}',
-            fix='backend="native"; the backend "numpy" always has NumPy\'s results',
-        )
-    from functrace.native.backend import EXACT
-    from functrace.native.llvm import machine
-
-    machine()
-    return EXACT
-
-
-def backend_named(name: str | None) -> Backend | Literal["auto"] | None:
+def chosen_backend(name: str | None, accuracy: str = "ulp") -> Backend | WhenHot | None:
     """Return a backend; ``None`` for NumPy source.
 
     Args:
         name: its name; ``None`` for the default, see `functrace.config`.
+        accuracy: distance of the results of machine code from NumPy's.
 
     Raises:
-        ArgumentError: if there is no backend of that name.
+        ArgumentError: if there is no backend or accuracy of that name, or if the backend has no
+            choice.
         UnsupportedFunctionError: if the backend needs a package that is not installed.
     """
+    check_accuracy(accuracy, "jit")
+    is_exact = accuracy == "numpy"
     if name is None:
-        name = AUTO if CONFIG.native else "numpy"
+        setting = CONFIG.native
+        if setting is False:
+            return None
+        return WhenHot(OFTEN, is_exact) if setting else WhenHot(VERY_OFTEN, is_exact=True)
     if name == "numpy":
+        if is_exact:
+            raise ArgumentError(
+                'jit: accuracy="numpy" is a choice of machine code, but backend="numpy"',
+                fix="omit accuracy; this backend always has NumPy's results",
+            )
         return None
-    if name not in ("native", AUTO):
+    if name not in ("native", "auto"):
         raise ArgumentError(
             f"jit: there is no backend {name!r}",
             fix='backend="numpy", backend="native" or backend="auto"',
         )
-    from functrace.native.backend import NATIVE
+    from functrace.native.backend import EXACT, NATIVE
     from functrace.native.llvm import machine
 
     machine()
-    return AUTO if name == AUTO else NATIVE
+    if name == "auto":
+        return WhenHot(OFTEN, is_exact)
+    return EXACT if is_exact else NATIVE

@@ -1,4 +1,4 @@
-"""``backend="auto"``: a program that runs often is compiled to machine code in the background.
+"""Programs that run often are compiled to machine code in the background.
 
 The first calls run NumPy's form. When a program has been called often enough, a thread compiles it;
 LLVM works without Python's lock. The finished function takes the place of NumPy's form as a whole,
@@ -19,14 +19,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 from functrace.errors import FunctraceError
-from functrace.executor.runner import LARGE, OFTEN, compile_at_once, mean_work
+from functrace.executor.runner import LARGE, compile_at_once, mean_bytes
+from functrace.ir.primitive import CONSTANT
 from functrace.locks import after_fork, before_fork
 from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from functrace.executor.backend import Backend
+    from functrace.api.staging.backends import WhenHot
     from functrace.ir.program import Program
     from functrace.passes import Pass
 
@@ -97,67 +98,78 @@ after_fork(COMPILER.forget)
 
 
 def counted(
-    program: Program, passes: Sequence[Pass], ready: Callable[[Compiled], None]
+    program: Program, passes: Sequence[Pass], when: WhenHot, ready: Callable[[Compiled], None]
 ) -> Compiled:
     """Return NumPy's form of a program, which has it compiled to machine code once it is hot.
 
     Args:
         program: the program.
         passes: the user's passes.
+        when: the number of calls, and the accuracy.
         ready: called in another thread with the function of machine code.
     """
     plain = compile_at_once(program, passes=passes)
-    if mean_work(program) >= LARGE:
+    if mean_bytes(program) >= LARGE:
         return plain
-    left = OFTEN
+    left = when.calls
 
     def counting(*arguments: object) -> Sequence[Any]:
         nonlocal left
         left -= 1
         if left == 0:
-            from functrace.native.backend import WHOLE
-
-            _submit(lambda: program, passes, WHOLE, ready)
+            _submit(lambda: program, passes, when.is_exact, True, ready)
         return plain(*arguments)
 
     return counting
 
 
-def compile_hot(program: Callable[[], Program], ready: Callable[[Native], None]) -> None:
+def compile_hot(
+    program: Callable[[], Program], ready: Callable[[Native], None], is_exact: bool
+) -> None:
     """Compile the program of an un-jitted transform to machine code, in the background.
-
-    Nothing happens if llvmlite is not installed, or if the program has no native form or is on
-    large arrays.
 
     Args:
         program: makes the program.
         ready: called in another thread with the function of machine code.
+        is_exact: True if results have to equal NumPy's to the bit.
     """
-    from functrace.native.backend import WITHOUT_FALLBACK
-    from functrace.native.llvm import is_installed
-
-    if is_installed():
-        _submit(program, (), WITHOUT_FALLBACK, ready)
+    _submit(program, (), is_exact, False, ready)
 
 
 def _submit(
     make: Callable[[], Program],
     passes: Sequence[Pass],
-    backend: Backend,
+    is_exact: bool,
+    falls_back: bool,
     ready: Callable[[Any], None],
 ) -> None:
-    """Compile a program in the thread; nothing happens if it has no native form."""
+    """Compile a program in the thread.
+
+    Nothing happens without a usable llvmlite, for a program of which a part has no native form,
+    and for one on large arrays.
+    """
+    from functrace.native.llvm import is_usable
+
+    if not is_usable():
+        return
 
     def job() -> None:
+        from functrace.native.backend import NativeBackend
         from functrace.native.lowering import NoNativeForm
+        from functrace.native.rows import EXACT_ROWS, ROWS
 
         try:
             program = make()
         except FunctraceError:
             return  # (the call raises the same error, at the user's line)
         has_traced = any(isinstance(x, Tracer) for x in program.constant_values.values())
-        if has_traced or mean_work(program) >= LARGE:
+        if has_traced or mean_bytes(program) >= LARGE:
             return
+        rows = EXACT_ROWS if is_exact else ROWS
+        kinds = {program.ops[k][0] for k, _ in program.schedule} - {CONSTANT}
+        if not all(p.holds is not None or p in rows for p in kinds):
+            return  # before any work on it
+        backend = NativeBackend(splits=False, falls_back=falls_back, is_exact=is_exact)
         try:
             run = compile_at_once(program, passes=passes, backend=backend)
         except NoNativeForm:

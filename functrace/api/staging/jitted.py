@@ -62,7 +62,7 @@ import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, function_name
 from functrace.api.capture.transformed import transformed
-from functrace.api.staging.backends import Accuracy, BackendName, backend_named, exact_backend
+from functrace.api.staging.backends import Accuracy, BackendName, chosen_backend
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
 from functrace.api.staging.program_cache import (
@@ -215,11 +215,12 @@ def jit(
             LLVM makes in 20 to 500 ms (the extra ``native``). Operations without a native form run
             in NumPy. Machine code returns NumPy's results up to rounding. "auto": NumPy code first,
             machine code once a program on small arrays has been called 32 times; it is compiled in
-            another thread. By default "numpy", or "auto" if `functrace.config` says so.
+            another thread. By default likewise, but after 1,000 calls, and only programs whose
+            results then equal NumPy's to the bit; `functrace.config.native` changes that.
         accuracy: "ulp" for elementary functions and small products that machine code computes
             itself, with errors of about one unit in the last place; "numpy" for results that equal
             NumPy's to the bit: these functions then run in NumPy, which splits the program. It
-            needs ``backend="native"``. `functrace.debug.explain` shows what runs in NumPy.
+            is for ``backend="native"`` and "auto". `functrace.debug.explain` shows what runs in NumPy.
 
     Returns:
         a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy
@@ -274,7 +275,7 @@ def jit(
         raise ArgumentError(
             f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums"
         )
-    compiler = exact_backend(accuracy, backend) or backend_named(backend)
+    compiler = chosen_backend(backend, accuracy)
     cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None, compiler)
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray

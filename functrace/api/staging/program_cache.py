@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
 
 import numpy as np
 
 from functrace.api.capture.closures import reads_of
 from functrace.api.capture.random_draws import watching
 from functrace.api.capture.record import RecordedCall
+from functrace.api.staging.backends import WhenHot
 from functrace.api.staging.disabling import ENTERED_COUNT
 from functrace.api.staging.donation import DonatedArrays
 from functrace.api.staging.guards import (
@@ -147,9 +148,9 @@ class StagedProgram(Specialization):
         out_tree: PyTreeSpec,
         passes: Sequence[Pass] = (),
         piece: PathSegment | None = None,
-        backend: Backend | Literal["auto"] | None = None,
+        backend: Backend | WhenHot | None = None,
     ) -> None:
-        self.backend: Backend | Literal["auto"] | None = backend
+        self.backend: Backend | WhenHot | None = backend
         super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
         self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
         self.is_leaf = out_tree.is_leaf()
@@ -161,10 +162,10 @@ class StagedProgram(Specialization):
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """Generated code, a function of arrays; compiled at the first access."""
-        if self.backend == "auto":
+        if isinstance(self.backend, WhenHot):
             from functrace.api.staging.background import counted
 
-            return counted(self.program, self.passes, self._set_run)
+            return counted(self.program, self.passes, self.backend, self._set_run)
         run = compile_at_once(self.program, passes=self.passes, backend=self.backend)
         self._set_run(run)
         return run
@@ -178,7 +179,7 @@ class StagedProgram(Specialization):
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
         """Generated code that takes the constants as further arguments."""
-        backend = None if self.backend == "auto" else self.backend
+        backend = None if isinstance(self.backend, WhenHot) else self.backend
         return compile_at_once(self.closed[0], passes=self.passes, backend=backend)
 
     def follow(self, before: StagedProgram) -> None:
@@ -304,7 +305,7 @@ class ProgramCache(Table[StagedProgram]):
         passes: Sequence[Pass],
         maxsize: int,
         max_paths: int | None,
-        backend: Backend | Literal["auto"] | None = None,
+        backend: Backend | WhenHot | None = None,
     ) -> None:
         if maxsize < 1 or (max_paths is not None and max_paths < 1):
             what = (
@@ -315,7 +316,7 @@ class ProgramCache(Table[StagedProgram]):
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
         self.signatures = SignatureGuard(name)
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
-        self.backend: Backend | Literal["auto"] | None = backend
+        self.backend: Backend | WhenHot | None = backend
         self.maxsize, self.max_paths = maxsize, max_paths
         self.retraces = RetraceLog(name)
         self.misses = self.guard_misses = 0

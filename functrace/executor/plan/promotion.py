@@ -89,11 +89,12 @@ def typed(program: Program, k: int) -> ComputeDtypes:
     if isinstance(function, np.ufunc):
         dtypes = loop_dtypes(function, [program.spec(i) for i in operands])[: function.nin]
         if function in COMPARISONS:
-            ends = [
-                x if x is None or _holds(d, x) else _infinity(x)
-                for x, d in zip(numbers, dtypes, strict=True)
-            ]
-            if ends != numbers:  # compare with an infinity of the same sign
+            fits = [x is None or _holds(d, x) for x, d in zip(numbers, dtypes, strict=True)]
+            if not all(fits):  # compare with an infinity of the same sign
+                ends = [
+                    x if x is None or fit else _infinity(x)
+                    for x, fit in zip(numbers, fits, strict=True)
+                ]
                 return ComputeDtypes(tuple(ends), (np.dtype(np.float64),) * 2, results)
     elif primitive in DTYPES:
         dtypes = DTYPES[primitive](results[0], len(operands))
@@ -124,4 +125,6 @@ def _holds(dtype: DType, value: Scalar) -> bool:
 
 
 def _infinity(value: Scalar) -> np.generic:
-    return np.float64(math.copysign(math.inf, value))  # type: ignore[arg-type]
+    """Return the infinity of an integer's sign; a float may not hold the integer."""
+    assert type(value) is int
+    return np.float64(-math.inf if value < 0 else math.inf)
