@@ -142,17 +142,60 @@ class Rewrite(Assembly):
             k: the variable of its first result.
             bodies: a pass to apply to its sub-programs; by default they stay as they are.
         """
-        primitive, operands, params = self.source.ops[k]
-        if bodies is not None and primitive.holds is not None:
-            params = tuple([with_programs(param, bodies) for param in params])
-        first = self.place(primitive, tuple(map(self.operand, operands)), params, self.position(k))
+        source = self.source
+        primitive, operands, params = source.ops[k]
+        if bodies is None or primitive.holds is None:
+            self.keep_each((k,))
+            return
+        params = tuple([with_programs(param, bodies) for param in params])
+        self._place(k, primitive, tuple(map(self.operand, operands)), params)
+
+    def keep_each(self, kept: Iterable[int]) -> None:
+        """Copy operations, with their sub-programs.
+
+        Args:
+            kept: the variables of their first results, in order.
+        """
+        source, moved, literals, avals = self.source, self.moved, self.literals, self.avals
+        primitives, positions = self.primitives, self.positions
+        ops, numbers, known, places = source.ops, source.literals, source.avals, source.positions
+        for k in kept:
+            primitive, operands, params = ops[k]
+            given: list[int] = []
+            is_same = not primitive.many
+            for i in operands:
+                if i < 0:
+                    literals.append(numbers[~i])
+                    given.append(-len(literals))
+                    continue
+                j = moved[i] if i in moved else self.operand(i)
+                if avals[j] is not known[i]:
+                    is_same = False
+                given.append(j)
+            if not is_same:
+                self._place(k, primitive, tuple(given), params)
+                continue
+            # Operands of the same avals: the result has the same one, too. (0.6 us; to infer, 1.5)
+            first = moved[k] = len(primitives)
+            primitives.append(primitive)
+            self.operands.append(tuple(given))
+            self.params.append(params)
+            avals.append(known[k])
+            if len(positions) != first:
+                positions.extend([None] * (first - len(positions)))
+            positions.append(places[k] if k < len(places) else None)
+
+    def _place(
+        self, k: int, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]
+    ) -> None:
+        """Add an operation for one of the source."""
+        first = self.place(primitive, operands, params, self.position(k))
         for j in range(self.source.result_count(k) if primitive.many else 1):
             self.moved[k + j] = first + j
 
     def keep_all(self) -> list[int]:
         """Copy all operations; return the variables of the outputs."""
-        for k, _ in self.source.schedule:
-            self.keep(k)
+        self.keep_each([k for k, _ in self.source.schedule])
         return [self.operand(i) for i in self.source.output_ids]
 
     def replace(self, k: int, results: Iterable[int]) -> None:
@@ -268,6 +311,45 @@ def restrict(
         [moved[i] for i in outputs], program.name, [called.get(i) for i in used], names
     )
     return Restriction(made, used)
+
+
+def is_compact(program: Program) -> bool:
+    """Return True if a rewrite that keeps all operations gives the same tape: nothing is dead, and
+    inputs, constants and numbers are in the order of their first use.
+    """
+    ops, end, number = program.ops, len(program.input_ids), 0
+    if program.lines or program.input_ids != tuple(range(end)):
+        return False
+    if any(ops[i][0] is not INPUT for i in program.input_ids):  # (a residual is a constant's entry)
+        return False
+    for k, _ in program.schedule:
+        primitive, operands, _ = ops[k]
+        for i in operands:
+            if i < 0:
+                if ~i != number:
+                    return False
+                number += 1
+            elif i >= end:
+                if i != end:
+                    return False
+                end += 1  # a constant, at its first use
+        if k != end:
+            return False
+        end += program.result_count(k) if primitive.many else 1
+    for i in program.output_ids:
+        if i >= end:
+            if i != end:
+                return False
+            end += 1
+    return end == len(ops) and number == len(program.literals)
+
+
+def compact(program: Program) -> Program:
+    """Return a program without dead operations, constants and numbers; itself, if there are none."""
+    if is_compact(program):
+        return program
+    write = Rewrite(program)
+    return write.finish(write.keep_all())
 
 
 def reordered(program: Program, inputs: Sequence[int]) -> Program:

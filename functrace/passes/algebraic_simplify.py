@@ -10,19 +10,18 @@ Layer: 6.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from functrace.ir.parts import Rewrite
+from functrace.ir.parts import Rewrite, compact
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
 from functrace.ops.indexing import embed_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.passes.broadcast_factoring import SMALLER
-from functrace.passes.rewrite_rules import RewriteContext, Rule, RuleEffect
+from functrace.passes.rewrite_rules import RewriteContext, RuleEffect, rules_by_root
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements: they commute with a sign."""
@@ -38,30 +37,18 @@ def simplify(program: Program) -> Program:
     """Apply the rules of `SAVINGS`; returns an equal program with fewer operations.
 
     Cost:
-        about 3 us per equation; 5 where a rule applies.
+        about 0.6 us per equation; 2 where a rule applies.
     """
-    write = Rewrite(program)
-    readers = Counter(program.output_ids)
+    sought, rules = RewriteContext(program), rules_by_root(SAVINGS, program.kinds)
     for k, _ in program.schedule:
-        readers.update(program.ops[k][1])
-    sought = RewriteContext(program, write, readers)
-    changed = False
-    for k, _ in program.schedule:
-        for rule in _RULES.get(program.ops[k][0], ()):
+        for rule in rules.get(program.ops[k][0], ()):
             found = rule(sought, k)
             if found is not None:
-                write.replace(k, [found])
-                changed = True
+                sought.replace(k, found)
                 break
         else:
-            write.keep(k)
-    if not changed:
-        return program
-    program = write.finish()
-    write = Rewrite(program)  # a second rewrite, for dead code elimination
-    for k, _ in program.schedule:
-        write.keep(k)
-    return write.finish()
+            sought.keep(k)
+    return sought.finish()
 
 
 def _add_negative(sought: RewriteContext, k: int) -> int | None:
@@ -89,18 +76,19 @@ def _without_sign(sought: RewriteContext, i: int, k: int) -> int | None:
     """Write the operand of which a variable is the negative, for operation ``k``; None if it is not
     a negative.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     if i < 0 or program.avals[i] is not program.avals[k]:
         return None
     inner = sought.operands(i, neg)
     if inner is not None:
-        return write.operand(inner[0]) if inner[0] >= 0 else None
+        return sought.write.operand(inner[0]) if inner[0] >= 0 else None
     if sought.readers[i] > 1:  # another reader needs the sign
         return None
     primitive, operands, params = program.ops[i]
     if primitive in MOVES and sought.readers[operands[0]] == 1:
         inner = sought.operands(operands[0], neg)
         if inner is not None and inner[0] >= 0:
+            write = sought.write
             return write.place(primitive, (write.operand(inner[0]),), params, write.position(i))
     # (-a) * b is -(a * b): a sign does not affect rounding. Not for integers (they wrap) or complex
     # products (signs of zeros)
@@ -113,6 +101,7 @@ def _without_sign(sought: RewriteContext, i: int, k: int) -> int | None:
                 and sought.readers[x] == 1
                 and sought.is_float(x)
             ):
+                write = sought.write
                 factors = (write.operand(inner[0]), write.operand(y))
                 return write.place(
                     mul, factors if x == operands[0] else factors[::-1], (), write.position(i)
@@ -168,7 +157,7 @@ def _merged_powers(sought: RewriteContext, k: int) -> int | None:
     The first product is exact, or overflows together with the second. ``d`` is a number, or a small
     constant array.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     for i, second in (program.ops[k][1], program.ops[k][1][::-1]):
         factors = sought.operands(i, mul)
         if factors is None or sought.readers[i] > 1 or not sought.is_float(k):
@@ -179,9 +168,11 @@ def _merged_powers(sought: RewriteContext, k: int) -> int | None:
                 continue
             d = sought.number(second)
             if d is not None and 1 <= abs(d) <= LARGEST_POWER / abs(c):
+                write = sought.write
                 return sought.put(k, mul, write.operand(x), write.literal(float(c * d)))
             scaled = _scaled(sought, second, c, k)
             if scaled is not None and program.avals[x].dtype == scaled.dtype:
+                write = sought.write
                 return sought.put(
                     k, mul, write.operand(x), write.constant(scaled, program.avals[second])
                 )
@@ -214,7 +205,7 @@ def _moved_sign(sought: RewriteContext, k: int) -> int | None:
     """(-x) * (y * c) is x * (y * -c), for real floats and a number c: a sign does not affect
     rounding.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     for i, j in (program.ops[k][1], program.ops[k][1][::-1]):
         inner, factors = sought.operands(i, neg), sought.operands(j, mul)
         if (
@@ -234,6 +225,7 @@ def _moved_sign(sought: RewriteContext, k: int) -> int | None:
                 and sought.is_float(i)
                 and sought.is_float(j)
             ):
+                write = sought.write
                 turned = write.place(
                     mul, (write.operand(y), write.literal(-c)), (), write.position(j)
                 )
@@ -243,7 +235,7 @@ def _moved_sign(sought: RewriteContext, k: int) -> int | None:
 
 def _sum_of_embedded(sought: RewriteContext, k: int) -> int | None:
     """embed(x) + embed(y) at the same index is embed(x + y): 0.0 + 0.0 is 0.0."""
-    program, write = sought.program, sought.write
+    program = sought.program
     i, j = program.ops[k][1]
     x, y = sought.operands(i, embed_p), sought.operands(j, embed_p)
     if (
@@ -255,6 +247,7 @@ def _sum_of_embedded(sought: RewriteContext, k: int) -> int | None:
         return None
     if max(sought.readers[i], sought.readers[j]) > 1 or i == j or min(x[0], y[0]) < 0:
         return None
+    write = sought.write
     total = write.place(add, (write.operand(x[0]), write.operand(y[0])), (), write.position(k))
     return write.place(embed_p, (total,), program.ops[i][2], write.position(k))
 
@@ -280,6 +273,7 @@ SAVINGS = (
               e: f64[3] = sub b a
               return e
             }""",
+        reads=(neg,),
     ),
     RuleEffect(
         "a sign in a difference",
@@ -298,6 +292,7 @@ SAVINGS = (
               c: f64[3] = add y a
               return c
             }""",
+        reads=(neg,),
     ),
     RuleEffect(
         "a sign in a factor",
@@ -314,6 +309,7 @@ SAVINGS = (
               b: f64[3] = mul x -3.0
               return b
             }""",
+        reads=(neg,),
     ),
     RuleEffect(
         "a factor with a sign",
@@ -330,6 +326,7 @@ SAVINGS = (
               b: f64[3] = mul x -3.0
               return b
             }""",
+        reads=(mul,),
     ),
     RuleEffect(
         "division by a power of two",
@@ -379,6 +376,7 @@ SAVINGS = (
               c: f64[3] = mul x a
               return c, x
             }""",
+        reads=(neg,),
     ),
     RuleEffect(
         "parts in one place",
@@ -397,15 +395,11 @@ SAVINGS = (
               c: f64[4] = embed a {index=((None, -1, None),), shape=(4,)}
               return c
             }""",
+        reads=(embed_p,),
     ),
     *SMALLER,
 )
 """All rules; the first that applies is used."""
-
-_RULES: dict[Primitive, tuple[Rule, ...]] = {
-    primitive: tuple([row.rule for row in SAVINGS if row.primitive is primitive])
-    for primitive in {row.primitive for row in SAVINGS}
-}
 
 
 def sink_broadcasts(program: Program) -> Program:
@@ -415,25 +409,34 @@ def sink_broadcasts(program: Program) -> Program:
     ops, avals = program.ops, program.avals
     if broadcast_to_p not in program.kinds:
         return program
-    write = Rewrite(program)
-    changed = False
+    spread = {
+        k
+        for k, _ in program.schedule
+        if ops[k][0] is broadcast_to_p and _is_array(program, ops[k][1][0])
+    }
+    write: Rewrite | None = None
+    kept: list[int] = []
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        spread = [
-            i
-            for i in operands
-            if i >= 0 and ops[i][0] is broadcast_to_p and _is_array(program, ops[i][1][0])
-        ]
-        is_full = any(
-            i >= 0 and i not in spread and avals[i].shape == avals[k].shape for i in operands
-        )
-        if not spread or not is_full or not isinstance(primitive, Elementwise) or primitive.many:
-            write.keep(k)
+        if (
+            spread.isdisjoint(operands)
+            or not isinstance(primitive, Elementwise)
+            or primitive.many
+            or not any(
+                i >= 0 and i not in spread and avals[i].shape == avals[k].shape for i in operands
+            )
+        ):
+            kept.append(k)
             continue
+        write = write or Rewrite(program)
+        write.keep_each(kept)
+        kept = []
         read = tuple([write.operand(ops[i][1][0] if i in spread else i) for i in operands])
         write.replace(k, [write.place(primitive, read, params, write.position(k))])
-        changed = True
-    return _pruned(write.finish()) if changed else program
+    if write is None:
+        return program
+    write.keep_each(kept)
+    return compact(write.finish())
 
 
 def _is_array(program: Program, i: int) -> bool:
@@ -441,10 +444,3 @@ def _is_array(program: Program, i: int) -> bool:
     affect promotion.
     """
     return i >= 0 and program.avals[i].shape != ()
-
-
-def _pruned(program: Program) -> Program:
-    """Eliminate dead code."""
-    write = Rewrite(program)
-    write.keep_all()
-    return write.finish()

@@ -85,7 +85,7 @@ def _negative_product(sought: RewriteContext, k: int) -> int | None:
 
 def _negative_sum(sought: RewriteContext, k: int) -> int | None:
     """The sum of -x is 0.0 - sum(x): the sum starts with 0.0, so it is never -0.0."""
-    program, write = sought.program, sought.write
+    program = sought.program
     (i,) = program.ops[k][1]
     inner = sought.operands(i, neg)
     if inner is None or inner[0] < 0 or sought.readers[i] > 1 or not sought.is_float(k):
@@ -98,6 +98,7 @@ def _negative_sum(sought: RewriteContext, k: int) -> int | None:
         or not _sums_begin_with_zero()
     ):
         return None
+    write = sought.write
     found = write.place(
         reduce_sum_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k)
     )
@@ -131,7 +132,7 @@ def _shared_by_ties(sought: RewriteContext, k: int) -> int | None:
     = 0 get a zero with the sign of c, or NaN if c is not finite. For n = 0 (the maximum is NaN), 0
     / 0 is NaN both ways.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     for c, i in (program.ops[k][1], program.ops[k][1][::-1]):
         found = sought.operands(i, div)
         if (
@@ -163,6 +164,7 @@ def _shared_by_ties(sought: RewriteContext, k: int) -> int | None:
             or not _counts(sought, count, total[0], ties)
         ):
             continue
+        write = sought.write
         n = write.operand(count)
         share = sought.put(
             k, mul, write.operand(c), sought.put(k, div, sought.put(k, div, n, n), n)
@@ -192,7 +194,7 @@ def _infinite_and_a_number(sought: RewriteContext, k: int) -> int | None:
 
     This occurs in the derivative of ``logaddexp``. A difference ``x - 0.0`` is ``x``.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     a, b = program.ops[k][1]
     left, right = sought.operands(a, where), sought.operands(b, where)
     both = None if left is None else sought.operands(left[0], logical_and)
@@ -208,7 +210,7 @@ def _infinite_and_a_number(sought: RewriteContext, k: int) -> int | None:
         or not (y < 0 or program.avals[y].dtype == program.avals[b].dtype)
     ):
         return None
-    number = sought.finite(y)
+    number, write = sought.finite(y), sought.write
     if number == 0 and not np.signbit(number) and is_array_of_its_own(program, x):
         return write.operand(x)
     return sought.put(k, sub, write.operand(x), write.operand(y))
@@ -218,7 +220,7 @@ def _reshaped_twice(sought: RewriteContext, k: int) -> int | None:
     """A reshape of a reshape is one reshape, or none back to the first shape, if only axes of size
     1 change: strides agree.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     (i,) = program.ops[k][1]
     inner = sought.operands(i, reshape_p)
     if (
@@ -227,6 +229,7 @@ def _reshaped_twice(sought: RewriteContext, k: int) -> int | None:
         or len({_without_ones(program.avals[j].shape) for j in (inner[0], i, k)}) > 1
     ):
         return None
+    write = sought.write
     if program.avals[inner[0]] is program.avals[k]:
         return write.operand(inner[0])
     return write.place(reshape_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
@@ -236,7 +239,7 @@ def _embedded_whole(sought: RewriteContext, k: int) -> int | None:
     """An ``embed`` that covers all zeros is a reshape, if at most one axis is not 1: with several,
     layouts may differ.
     """
-    program, write = sought.program, sought.write
+    program = sought.program
     _, (i,), (index, shape) = program.ops[k]
     is_whole = all(
         part is None or type(part) is int or part == (None, None, None) for part in index
@@ -254,6 +257,7 @@ def _embedded_whole(sought: RewriteContext, k: int) -> int | None:
     made = program.ops[root][0]  # another view may have gaps
     if made is not reduce_sum_p and not (isinstance(made, Elementwise) and not made.view):
         return None
+    write = sought.write
     return write.place(reshape_p, (write.operand(root),), (shape,), write.position(k))
 
 
@@ -278,6 +282,7 @@ SMALLER = (
               b: f64[3,4] = div x a
               return b
             }""",
+        reads=(div,),
     ),
     RuleEffect(
         "the sign of a product",
@@ -295,6 +300,7 @@ SMALLER = (
               b: f64[3,4] = mul a x
               return b
             }""",
+        reads=(mul,),
     ),
     RuleEffect(
         "the sign of a sum",
@@ -314,6 +320,7 @@ SMALLER = (
               c: f64[3] = sub 0.0 b
               return c
             }""",
+        reads=(neg,),
     ),
     RuleEffect(
         "three times the same",
@@ -361,6 +368,7 @@ SMALLER = (
               h: f64[3,4] = mul d j
               return h
             }""",
+        reads=(div, convert_p, reduce_sum_p),
     ),
     RuleEffect(
         "infinite and equal to a number",
@@ -383,6 +391,7 @@ SMALLER = (
               g: f64[3] = sub x c
               return g
             }""",
+        reads=(where, logical_and, isinf, equal),
     ),
     RuleEffect(
         "a reshape of a reshape",

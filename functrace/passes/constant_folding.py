@@ -8,16 +8,16 @@ Layer: 6.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Rewrite
-from functrace.ir.primitive import Primitive
+from functrace.ir.aval import aval_of
+from functrace.ir.parts import Rewrite, compact
 from functrace.ir.program import Program
 from functrace.passes.memory_layouts import is_array_of_its_own, layout_dependent_values
-from functrace.passes.peephole import equal_operand
+from functrace.passes.peephole import RULES, equal_operand
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
@@ -49,63 +49,81 @@ def fold_constants(program: Program) -> Program:
         }
 
     Cost:
-        about 4 us per equation.
+        about 0.5 us per equation; 1.5 if there is something to fold.
     """
-    write = Rewrite(program)
     known: dict[int, Any] = {
         k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)
     }
-    ops, avals, literals = program.ops, program.avals, program.literals
-    standing: dict[int, int] = {}  # replacements of eliminated variables
+    count = len(known)
+    ops, avals = program.ops, program.avals
+    same: dict[int, int] = {}  # by eliminated variable, the operand that replaces it
+    standing: dict[int, int] = {}  # likewise, a variable that stays
     as_they_lie: set[int] | None = None
+    for k, _ in program.schedule:
+        primitive, operands, _ = ops[k]
+        for i in operands:
+            if i >= 0 and i not in known:
+                break
+        else:
+            if (
+                not (primitive.many or primitive.effects)
+                and avals[k].nbytes <= LARGEST_FOLDED
+                and (value := _computed(program, k, known)) is not None
+            ):
+                known[k] = value
+                continue
+        operand = equal_operand(program, k, known) if primitive in RULES else None
+        if operand is not None:
+            first = standing.get(operand, operand)
+            if not is_array_of_its_own(program, first) and as_they_lie is None:
+                as_they_lie = layout_dependent_values(program)
+            if as_they_lie is None or k not in as_they_lie or is_array_of_its_own(program, first):
+                standing[k], same[k] = first, operand
+    if len(known) == count and not same:
+        return compact(program)
+    return _written(program, known, same)
+
+
+def _written(program: Program, known: Mapping[int, Any], same: Mapping[int, int]) -> Program:
+    """Write the program without the operations that are constant, or equal an operand."""
+    write = Rewrite(program)
 
     def place(i: int) -> int:
         """Return the operand in the new program for an operand of the old one."""
         if i in known and i not in write.moved:
-            write.moved[i] = write.constant(known[i], avals[i])
+            write.moved[i] = write.constant(known[i], program.avals[i])
         return write.operand(i)
 
+    kept: list[int] = []
     for k, _ in program.schedule:
-        primitive, operands, params = ops[k]
-        foldable = not (primitive.many or primitive.effects) and all(
-            i < 0 or i in known for i in operands
-        )
-        if foldable and avals[k].nbytes <= LARGEST_FOLDED:
-            value = _computed(
-                primitive,
-                tuple(known[i] if i >= 0 else literals[~i] for i in operands),
-                params,
-                avals[k],
-            )
-            if value is not None:
-                known[k] = value
-                continue
-        same = equal_operand(program, k, known)
-        if same is not None:
-            first = standing.get(same, same)
-            if not is_array_of_its_own(program, first) and as_they_lie is None:
-                as_they_lie = layout_dependent_values(program)
-            if as_they_lie is None or k not in as_they_lie or is_array_of_its_own(program, first):
-                standing[k] = first
-                write.replace(k, [place(same)])
-                continue
-        for i in operands:
+        if k in known:
+            continue
+        if k not in same and known.keys().isdisjoint(program.ops[k][1]):
+            kept.append(k)
+            continue
+        write.keep_each(kept)
+        kept = []
+        if k in same:
+            write.replace(k, [place(same[k])])
+            continue
+        for i in program.ops[k][1]:
             if i in known:
                 place(i)
-        write.keep(k)
+        kept.append(k)
+    write.keep_each(kept)
     return write.finish([place(i) for i in program.output_ids])
 
 
-def _computed(
-    primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype
-) -> Any:
+def _computed(program: Program, k: int, known: Mapping[int, Any]) -> Any:
     """Return the value of an operation on constants, or None if NumPy warns or raises."""
+    primitive, operands, params = program.ops[k]
+    values = [known[i] if i >= 0 else program.literals[~i] for i in operands]
     with np.errstate(all="raise"):
         try:
             value: Any = primitive.eval(*values, *params)
         except (ArithmeticError, ValueError):
             return None
-    if aval_of(value) is not aval:
+    if aval_of(value) is not program.avals[k]:
         return None
     kept = np.copy(value)
     if _strides(kept) != _strides(value):  # strides can affect the rounding of readers

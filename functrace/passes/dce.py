@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.ir.parts import Rewrite, restrict
+from functrace.ir.parts import Rewrite, compact, restrict
 from functrace.ir.program import Program
-
-
-def without_dead_operations(program: Program) -> Program:
-    """Return an equal program without dead operations."""
-    write = Rewrite(program)
-    write.keep_all()
-    return write.finish()
 
 
 def drop_dead_results(program: Program) -> Program:
@@ -48,11 +41,12 @@ def drop_dead_results(program: Program) -> Program:
     read = set(program.output_ids)
     for k, _ in program.schedule:
         read.update(program.ops[k][1])
-    write = Rewrite(program)
+    write: Rewrite | None = None
+    waiting: list[int] = []
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         if primitive.holds is None or primitive.holds.kept is None:
-            write.keep(k)
+            waiting.append(k)
             continue
         kept = primitive.holds.kept(
             {j for j in range(program.result_count(k)) if k + j in read}, *params
@@ -60,8 +54,11 @@ def drop_dead_results(program: Program) -> Program:
         if not kept and primitive.kept is not None and primitive.kept(*params):
             kept = [0]  # it runs for its effects, but an operation needs a result
         if len(kept) == program.result_count(k):
-            write.keep(k)
+            waiting.append(k)
             continue
+        write = write or Rewrite(program)
+        write.keep_each(waiting)
+        waiting = []
         first = write.place(
             primitive,
             tuple(map(write.operand, operands)),
@@ -69,6 +66,9 @@ def drop_dead_results(program: Program) -> Program:
             write.position(k),
         )
         write.moved.update({k + place: first + n for n, place in enumerate(kept)})
+    if write is None:
+        return compact(program)
+    write.keep_each(waiting)
     return write.finish()
 
 

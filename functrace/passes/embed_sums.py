@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from functrace.ir.parts import Rewrite
+from functrace.ir.parts import Rewrite, compact
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.indexing import embed_p
 from functrace.ops.joining import concatenate_p, stack_p
-from functrace.passes.dce import without_dead_operations
 
 ALL = (None, None, None)
 
@@ -53,7 +52,7 @@ def join_embeds(program: Program) -> Program:
         changed = True
     if not changed:
         return program
-    return without_dead_operations(write.finish())
+    return compact(write.finish())
 
 
 def _parts(program: Program, k: int, readers: Counter[int]) -> list[int] | None:

@@ -95,10 +95,11 @@ ROWS = (
 )
 """All rules."""
 
-_RULES: dict[Primitive, tuple[Rule, ...]] = {
+RULES: dict[Primitive, tuple[Rule, ...]] = {
     primitive: tuple([row.rule for row in ROWS if row.primitive is primitive])
     for primitive in {r.primitive for r in ROWS}
 }
+"""The rules by operation."""
 
 
 def equal_operand(program: Program, k: int, known: Mapping[int, Any]) -> int | None:
@@ -112,7 +113,7 @@ def equal_operand(program: Program, k: int, known: Mapping[int, Any]) -> int | N
     Returns:
         the operand; the caller checks that its layout is the result's.
     """
-    for rule in _RULES.get(program.ops[k][0], ()):
+    for rule in RULES.get(program.ops[k][0], ()):
         operand = rule(program, k, known)
         if operand is not None:
             return operand

@@ -8,31 +8,62 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import final
 
 import numpy as np
 
-from functrace.ir.parts import Rewrite
+from functrace.ir.parts import Rewrite, compact
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 
 
 @final
-@dataclass(frozen=True, slots=True)
 class RewriteContext:
     """Context of rules: the source program, the rewrite, and use counts.
 
     Args:
         program: the program.
-        write: the rewrite.
+
+    Attributes:
         readers: by variable, number of reads by operations and the caller.
     """
 
-    program: Program
-    write: Rewrite
-    readers: Counter[int]
+    __slots__ = ("_kept", "_write", "is_changed", "program", "readers")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        ops = program.ops
+        self.readers = Counter(program.output_ids)
+        self.readers.update(chain.from_iterable([ops[k][1] for k, _ in program.schedule]))
+        self._write = Rewrite(program)
+        self._kept: list[int] = []
+        self.is_changed = False
+
+    @property
+    def write(self) -> Rewrite:
+        """The rewrite of what comes before an operation. A rule reads it once it applies: a program
+        to which none applies is not written.
+        """
+        if self._kept:
+            self._write.keep_each(self._kept)
+            self._kept = []
+        return self._write
+
+    def keep(self, k: int) -> None:
+        """Keep an operation."""
+        self._kept.append(k)
+
+    def replace(self, k: int, found: int) -> None:
+        """Replace the result of an operation."""
+        self.write.replace(k, [found])
+        self.is_changed = True
+
+    def finish(self) -> Program:
+        """Return the new program without dead code, or the source if nothing has been replaced."""
+        return compact(self.write.finish()) if self.is_changed else self.program
 
     def operands(self, i: int, primitive: Primitive) -> tuple[int, ...] | None:
         """Return the operands of a variable that ``primitive`` computed; None if another primitive
@@ -90,6 +121,8 @@ class RuleEffect:
         rule: writes the replacement.
         before: an example: the listing of a program.
         after: the rewritten example.
+        reads: operations that its pattern has besides the root: a program that lacks one is not
+            searched.
     """
 
     name: str
@@ -97,3 +130,20 @@ class RuleEffect:
     rule: Rule
     before: str
     after: str
+    reads: tuple[Primitive, ...] = ()
+
+
+def rules_by_root(
+    rows: Iterable[RuleEffect], present: frozenset[Primitive]
+) -> dict[Primitive, tuple[Rule, ...]]:
+    """Return the rules that may apply, in order, by the root of their pattern.
+
+    Args:
+        rows: the rules.
+        present: the operations of a program.
+    """
+    found: dict[Primitive, tuple[Rule, ...]] = {}
+    for row in rows:
+        if row.primitive in present and present.issuperset(row.reads):
+            found[row.primitive] = (*found.get(row.primitive, ()), row.rule)
+    return found

@@ -23,14 +23,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, final
 
-from functrace.ir.parts import Rewrite
+from functrace.ir.parts import Rewrite, compact
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add, div, equal, mul, neg, reciprocal, square, sub
 from functrace.ops.naming import name_p
 from functrace.ops.reductions import EXTREMES, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
-from functrace.passes.dce import without_dead_operations
 
 MOST_TERMS = 8
 MOST_TIMES = 16
@@ -63,7 +62,7 @@ def drop_softmax_shifts(program: Program) -> Program:
             changed = True
     if not changed:
         return program
-    return without_dead_operations(write.finish())
+    return compact(write.finish())
 
 
 def _kept(program: Program, k: int) -> int | None:

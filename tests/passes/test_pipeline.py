@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import functrace as ft
 from functrace.ir.primitive import Primitive
-from functrace.passes import PIPELINE, REORDERING, Pass, optimized
+from functrace.passes import PIPELINE, REORDERING, Pass, algebraic_simplify, optimized
 from functrace.passes.algebraic_simplify import SAVINGS, RuleEffect, simplify
 from functrace.passes.cse import drop_names
 from functrace.passes.peephole import ROWS, IdentityRule
+from functrace.passes.rewrite_rules import rules_by_root
 from functrace.tracing.evaluate import evaluate_program
+from tests.laws.programs import Recipe, programs
 
 pytestmark = pytest.mark.bits
 
@@ -76,3 +80,27 @@ def test_a_simplification_transforms_its_example(row: RuleEffect) -> None:
 def test_passes_run_in_the_order_of_the_rows() -> None:
     stages = [("early", "late", "last").index(row.stage) for row in PIPELINE]
     assert stages == sorted(stages)
+
+
+@settings(max_examples=40)
+@given(programs(most_steps=8, held=False))
+def test_rules_are_skipped_only_where_they_cannot_apply(recipe: Recipe) -> None:
+    def total(*xs: Any) -> Any:
+        return sum(np.sum(y * y) for y in recipe(*xs))
+
+    program = ft.trace(ft.grad(total))(*recipe.arguments(0))
+    everywhere = [replace(row, reads=()) for row in SAVINGS]
+    with pytest.MonkeyPatch.context() as patch:
+        made = simplify(program)
+        patch.setattr(algebraic_simplify, "SAVINGS", everywhere)
+        assert str(simplify(program)) == str(made)
+
+
+@pytest.mark.parametrize("row", SAVINGS, ids=lambda row: row.name)
+def test_a_rule_reads_what_its_example_has(row: RuleEffect) -> None:
+    assert {row.primitive, *row.reads} <= parsed(row.before).kinds
+    assert rules_by_root([row], frozenset({row.primitive, *row.reads})) == {
+        row.primitive: (row.rule,)
+    }
+    for one in {row.primitive, *row.reads}:
+        assert rules_by_root([row], frozenset({row.primitive, *row.reads} - {one})) == {}

@@ -47,7 +47,8 @@ class BufferTracker:
         self.program = program
         self.owners: dict[int, int] = {}
         """By variable that an operation has computed, the owner of its memory."""
-        self._sharing: Counter[int] = Counter()
+        self._sharing: dict[int, int] = {}
+        """By owner, the number of live variables in its memory."""
         self._owned: set[int] = set()
         self._layouts: dict[int, Any] = {}
         self._read_only: set[int] = set()
@@ -56,10 +57,9 @@ class BufferTracker:
         """Memory that a group may overwrite with results; if the group runs whole, it allocates
         instead.
         """
+        self._rows: dict[ShapeDtype, bool] = {}
         for i in program.input_ids:
-            self._layouts[i] = (
-                C_ORDER if donated or _is_row(program.avals[i].shape) else ("like", i)
-            )
+            self._layouts[i] = C_ORDER if donated or self._is_row(program.avals[i]) else ("like", i)
         self._donated = frozenset([program.input_ids[k] for k in donated])
         for i in self._donated:
             self.owners[i] = i
@@ -67,7 +67,7 @@ class BufferTracker:
             self._owned.add(i)
         for i, value in program.constant_values.items():
             in_order = isinstance(value, np.ndarray | np.generic) and value.flags.c_contiguous
-            self._layouts[i] = C_ORDER if in_order or _is_row(program.avals[i].shape) else None
+            self._layouts[i] = C_ORDER if in_order or self._is_row(program.avals[i]) else None
 
     def step(self, k: int, dying: Sequence[int], *, escapes: bool) -> int | None:
         """Record an operation.
@@ -80,7 +80,8 @@ class BufferTracker:
         Returns:
             the operand that the result may overwrite, if there is one.
         """
-        program = self.program
+        program, owners, layouts = self.program, self.owners, self._layouts
+        avals = program.avals
         primitive, operands, _ = program.ops[k]
         variables = [i for i in operands if i >= 0]
         count = program.result_count(k) if primitive.many else 1
@@ -88,55 +89,55 @@ class BufferTracker:
         in_order = False
         root = k
         if primitive.is_ufunc and count == 1:
-            layout = self._elementwise(k, variables)
-            free = [i for i in dying if self._is_free(i, k, layout)]
-            chosen = next((i for i in free if i in self._donated), free[0] if free else None)
+            layout = C_ORDER if self._is_row(avals[k]) else self._elementwise(k, variables)
+            for i in dying:
+                if avals[i] is avals[k] and self._is_free(i, k, layout):
+                    if i in self._donated:
+                        chosen = i
+                        break
+                    if chosen is None:
+                        chosen = i
             self._owned.add(k)
         elif primitive is roll_p:  # writes into an array with the layout of its operand
-            layout = self._layouts.get(variables[0]) if variables else C_ORDER
+            layout = layouts.get(variables[0]) if variables else C_ORDER
             self._owned.add(k)
         elif primitive.view:
-            root = self.owners.get(variables[0], variables[0]) if variables else k
+            root = owners.get(variables[0], variables[0]) if variables else k
             keeps = (
-                primitive is reshape_p
-                and bool(variables)
-                and self._layouts.get(variables[0]) == C_ORDER
+                primitive is reshape_p and bool(variables) and layouts.get(variables[0]) == C_ORDER
             )
             layout = C_ORDER if keeps else None
             if not primitive.writable or not self._read_only.isdisjoint(variables):
                 self._read_only.add(k)
         else:
-            fresh = primitive.fresh is not None and primitive.fresh(program.avals[k])
+            fresh = primitive.fresh is not None and primitive.fresh(avals[k])
             in_order = fresh and (
-                not primitive.many or all(self._layouts.get(i) == C_ORDER for i in variables)
+                not primitive.many or all(layouts.get(i) == C_ORDER for i in variables)
             )
-            layout = C_ORDER if in_order or _is_row(program.avals[k].shape) else None
+            layout = C_ORDER if in_order or self._is_row(avals[k]) else None
             if fresh:
                 self._owned.update(range(k, k + count))
         if escapes:
             for i in variables:
-                self._owned.discard(self.owners.get(i, i))
+                self._owned.discard(owners.get(i, i))
         if chosen is not None:
-            root = self.owners.get(chosen, chosen)
-        layouts = [
-            layout,
-            *[
-                C_ORDER if in_order or _is_row(program.avals[j].shape) else None
-                for j in range(k + 1, k + count)
-            ],
-        ]
-        self._note(k, dying, [root, *range(k + 1, k + count)], layouts)
+            root = owners.get(chosen, chosen)
+        self._drop(dying)
+        self._note(k, root, layout)
+        for j in range(k + 1, k + count):
+            self._note(j, j, C_ORDER if in_order or self._is_row(avals[j]) else None)
         return chosen
 
-    def _note(
-        self, k: int, dying: Sequence[int], roots: Sequence[int], layouts: Sequence[Any]
-    ) -> None:
-        """Record the owners of the memory of an operation's results."""
+    def _drop(self, dying: Sequence[int]) -> None:
+        """Record last uses."""
         for i in dying:
-            self._sharing[self.owners.get(i, i)] -= 1
-        for j, (root, layout) in enumerate(zip(roots, layouts, strict=True), k):
-            self.owners[j], self._layouts[j] = root, layout
-            self._sharing[root] += 1
+            root = self.owners.get(i, i)
+            self._sharing[root] = self._sharing.get(root, 0) - 1
+
+    def _note(self, j: int, root: int, layout: Layout | None) -> None:
+        """Record the owner of a result's memory, and its layout."""
+        self.owners[j], self._layouts[j] = root, layout
+        self._sharing[root] = self._sharing.get(root, 0) + 1
 
     def group(
         self, k: int, dying: Sequence[int], replaceable: Sequence[Sequence[int]]
@@ -164,8 +165,10 @@ class BufferTracker:
         roots = [j if n is None else self.owners[operands[n]] for j, n in enumerate(chosen, k)]
         self._taken.update([root for j, root in enumerate(roots, k) if root != j])
         self._owned.update(range(k, k + len(chosen)))
-        rows = [_is_row(program.avals[j].shape) for j in range(k, k + len(chosen))]
-        self._note(k, dying, roots, [C_ORDER if is_in_order or is_row else None for is_row in rows])
+        self._drop(dying)
+        for j, root in enumerate(roots, k):
+            is_row = self._is_row(program.avals[j])
+            self._note(j, root, C_ORDER if is_in_order or is_row else None)
         return tuple(chosen)
 
     def is_exclusive(self, i: int) -> bool:
@@ -176,7 +179,7 @@ class BufferTracker:
         root = self.owners.get(i, i)
         return (
             root in self._owned
-            and self._sharing[root] == 1
+            and self._sharing.get(root) == 1
             and bool(program.avals[i].shape)
             and _are_as_large(program.avals[root], program.avals[i])
             and self._shown[i] == 1
@@ -200,20 +203,31 @@ class BufferTracker:
 
     def _elementwise(self, k: int, variables: list[int]) -> Any:
         """Return the layout that NumPy gives the result of a ufunc."""
-        shape = self.program.avals[k].shape
-        if _is_row(shape):
+        avals, layouts = self.program.avals, self._layouts
+        aval, shape = avals[k], avals[k].shape
+        found: list[Any] = []  # the layouts of operands of full shape, without repeats
+        others: list[int] = []
+        for i in variables:
+            if avals[i] is aval or avals[i].shape == shape:
+                layout = layouts.get(i)
+                if layout == C_ORDER:
+                    return C_ORDER
+                if layout not in found:
+                    found.append(layout)
+            else:
+                others.append(i)
+        if not found and all(layouts.get(i) == C_ORDER for i in others):
             return C_ORDER
-        layouts = [self._layouts.get(i) for i in variables]
-        shapes = [self.program.avals[i].shape for i in variables]
-        full = [layout for layout, s in zip(layouts, shapes, strict=True) if s == shape]
-        if C_ORDER in full or all(layout == C_ORDER for layout in layouts):
-            return C_ORDER
-        others = [s for s in shapes if s != shape]
-        return (
-            full[0]
-            if full and all(x == full[0] for x in full) and all(map(_is_row, others))
-            else None
-        )
+        return found[0] if len(found) == 1 and all(self._is_row(avals[i]) for i in others) else None
+
+    def _is_row(self, aval: ShapeDtype) -> bool:
+        """Return True if at most one axis has more than one element, so that only one layout
+        exists.
+        """
+        found = self._rows.get(aval)
+        if found is None:
+            found = self._rows[aval] = sum([n != 1 for n in aval.shape]) <= 1
+        return found
 
     def _is_free(self, i: int, k: int, layout: Layout | None) -> bool:
         """Return True if the result may overwrite operand ``i``."""
@@ -221,12 +235,12 @@ class BufferTracker:
         aval, root = program.avals[i], self.owners.get(i, i)
         return (
             aval is program.avals[k]
-            and bool(aval.shape)
             and layout is not None
-            and self._layouts.get(i) == layout
             and root in self._owned
-            and self._sharing[root] == 1
-            and program.avals[root].size == aval.size
+            and self._sharing.get(root) == 1
+            and self._layouts.get(i) == layout
+            and bool(aval.shape)
+            and (program.avals[root] is aval or program.avals[root].size == aval.size)
             and not _is_complex_number(aval)
             and (program.ops[root][0] not in (INPUT, CONSTANT) or root in self._donated)
         )
@@ -244,8 +258,3 @@ def _are_as_large(x: ShapeDtype, y: ShapeDtype) -> bool:
     no value.
     """
     return sorted(map(id, x.shape)) == sorted(map(id, y.shape)) or x.size == y.size
-
-
-def _is_row(shape: tuple[int, ...]) -> bool:
-    """Return True if at most one axis has more than one element, so that only one layout exists."""
-    return sum(n != 1 for n in shape) <= 1
