@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_STATEMENTS: Final = 30_000
 """Statements of loop IR up to which a program is compiled: LLVM takes some seconds for them. The
-arithmetic of indices counts.
+arithmetic of indices counts, and of equal loop nests only the first one.
 """
 
 
@@ -88,15 +88,14 @@ class NativeBackend:
         Raises:
             NoNativeForm: as `whole` does.
         """
-        from functrace.native.loop_ir import indices_of, walk
         from functrace.native.lowering import NoNativeForm, lower
+        from functrace.native.repeated import Repeats, repeats_in
         from functrace.native.rows import EXACT_ROWS, ROWS
 
         function = lower(plan, EXACT_ROWS if self.is_exact else ROWS, plan.program.name)
-        count = sum(
-            1 + sum(2 * len(index.terms) for index in indices_of(statement))
-            for statement in walk(function.body)
-        )
+        count = Repeats({}, {}).count(function.body)
+        if count > MOST_STATEMENTS:
+            count = repeats_in(function.body).count(function.body)
         if count > MOST_STATEMENTS:
             raise NoNativeForm(f"code as long as {count:,} statements")
         return function

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Final, final
 
 import numpy as np
@@ -38,9 +38,11 @@ from functrace.native.loop_ir import (
     Statement,
     Store,
     While,
+    buffers_of,
     walk,
     work_of,
 )
+from functrace.native.repeated import Nest, Repeats, repeats_in
 
 _TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1", "c16": "double", "c8": "float"}
 
@@ -144,6 +146,57 @@ class Printer:
         self._vectors: set[str] = set()
         self._spread: dict[str, str] = {}
         """Vectors all of whose lanes are a scalar, by scalar."""
+        self._repeats = Repeats({}, {})
+        self._symbol = ""
+        self.functions: dict[Hashable, tuple[str, str]] = {}
+        """Names and definitions of the functions of repeated loop nests, by key."""
+
+    # -- functions --
+
+    def body(self, statements: Sequence[Statement], symbol: str) -> None:
+        """Print the body of a function; loop nests that occur more than once are functions, too.
+
+        Args:
+            statements: the body.
+            symbol: with which the names of these functions begin.
+        """
+        self._repeats, self._symbol = repeats_in(statements), symbol
+        self.block(statements)
+
+    def _call(self, nest: Nest) -> None:
+        """Print a call of the function of a loop nest."""
+        given = [f"ptr %{buffer.name}" for buffer in nest.buffers]
+        given += [f"{type_of(x.dtype)} {self.atom(x)}" for x in nest.scalars]
+        if nest.key not in self.functions:
+            self.functions[nest.key] = self._function_of(nest)
+        name, _ = self.functions[nest.key]
+        status = self._value(f"call i32 @{name}({', '.join(given)})")
+        first = self._repeats.firsts[nest.key]
+        if any(type(inner) is Fail or _looks_for_signals(inner) for inner in walk((first,))):
+            self._return_if(self._value(f"icmp ne i32 {status}, 0"), status)
+
+    def _function_of(self, nest: Nest) -> tuple[str, str]:
+        """Return the name and the definition of the function of a loop nest."""
+        first = self._repeats.firsts[nest.key]
+        own = self._repeats.calls[id(first)]
+        name = f"{self._symbol}_nest{len(self.functions)}"
+        self.functions[nest.key] = name, ""
+        inner = Printer(1, self._attribute, keeps_flags=self._keeps_flags)
+        inner._repeats, inner._symbol, inner.functions = self._repeats, self._symbol, self.functions
+        inner.declarations, inner.calls = self.declarations, self.calls
+        inner.metadata, inner.vector_calls = self.metadata, self.vector_calls
+        inner._for(first)
+        given = [f"ptr noalias %{buffer.name}" for buffer in own.buffers]
+        given += [f"{type_of(x.dtype)} %{x.name}" for x in own.scalars]
+        text = [
+            f"define internal i32 @{name}({', '.join(given)}) #0 {{",
+            "entry:",
+            *inner.entry,
+            *inner.lines,
+            "  ret i32 0",
+            "}",
+        ]
+        return name, "\n".join(text)
 
     # -- text --
 
@@ -268,7 +321,11 @@ class Printer:
                     kind = type_of(self._slots[variable])
                     self._add(f"store {kind} {self.atom(value)}, ptr %{variable}")
                 case For():
-                    self._for(statement)
+                    nest = self._repeats.calls.get(id(statement))
+                    if nest is None:
+                        self._for(statement)
+                    else:
+                        self._call(nest)
                 case While(condition, value, body):
                     head, inside, end = (f"{word}{next(self._numbers)}" for word in "WBE")
                     self._add(f"br label %{head}")
@@ -301,6 +358,9 @@ class Printer:
                     self._product(statement)
 
     def _fail(self, text: str, code: int) -> None:
+        self._return_if(text, str(code))
+
+    def _return_if(self, text: str, code: str) -> None:
         bad, good = (f"{word}{next(self._numbers)}" for word in "XG")
         self._add(f"br i1 {text}, label %{bad}, label %{good}")
         self._label(bad)
@@ -396,7 +456,7 @@ class Printer:
             last = self._value(f"sub nsw i64 {count}, 1")
             self._add(f"%{loop.counter} = sub nsw i64 {last}, {steps}")
         self.block(loop.body)
-        if not loop.independent and work_of([loop]) >= 2 * BETWEEN_SIGNALS:
+        if _looks_for_signals(loop):
             self._look(steps, loop.body)
         self._add(f"{steps}.next = add nuw nsw i64 {steps}, 1")
         self._add(f"{steps}.done = icmp eq i64 {steps}.next, {count}")
@@ -537,6 +597,15 @@ class Printer:
         return f"{'sext' if source.kind == 'i' else 'zext'} {a} {text} to {b}"
 
 
+def _looks_for_signals(statement: Statement) -> bool:
+    """Return True if the code of a loop looks for signals."""
+    if type(statement) is While:
+        return True
+    if type(statement) is not For or statement.independent:
+        return False
+    return work_of([statement]) >= 2 * BETWEEN_SIGNALS
+
+
 def _without(index: Affine, counter: str) -> tuple[int, Affine]:
     """Return the factor of a counter in an index, and the index without it."""
     factor = dict(index.terms).get(counter, 0)
@@ -593,7 +662,7 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
         function: the function.
         symbol: its name.
     """
-    printer.block(function.body)
+    printer.body(function.body, symbol)
     arguments = {buffer.name for buffer, _ in function.arguments}
     offsets, _ = workspace(function)
     passed = [buffer.name for buffer in passed_constants(function)]
@@ -601,9 +670,13 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
         f"ptr noalias{' readonly' if name in arguments or name in passed else ''} %{name}"
         for name in (*[buffer.name for buffer in parameters(function)], *offsets, *passed)
     ]
-    lines: list[str] = []
+    lines = [
+        f"  %{name} = getelementptr i8, ptr %{first}, i64 0"
+        for name, first in shared_memory(function).items()
+        if name != first
+    ]
     for buffer in function.buffers:
-        if buffer.role == "temporary" and buffer.name not in offsets:
+        if buffer.role == "temporary" and bytes_of(buffer) <= ON_STACK:
             size = buffer.size * (2 if buffer.dtype.kind == "c" else 1)
             kind = f"[{size} x {stored_type(buffer.dtype)}]"
             lines.append(f"  %{buffer.name} = alloca {kind}, align 64")
@@ -623,7 +696,8 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
         for b in function.buffers
         if b.role == "constant" and b.name not in passed
     ]
-    return "\n".join([*constants, *text])
+    nests = [text for _, text in printer.functions.values()]
+    return "\n".join([*constants, *nests, *text])
 
 
 def parameters(function: Function) -> list[Buffer]:
@@ -647,15 +721,53 @@ ON_STACK: Final = 4096
 
 
 def workspace(function: Function) -> tuple[Mapping[str, int], int]:
-    """Return the offsets of the temporaries that are not on the stack, and their bytes in all."""
+    """Return the offsets of the temporaries that are not on the stack, and their bytes in all.
+
+    Temporaries that share memory are there once, with the first one's name; see `shared_memory`.
+    """
     offsets: dict[str, int] = {}
     total = 0
+    shared = shared_memory(function)
     for buffer in function.buffers:
-        size = buffer.size * buffer.dtype.itemsize
-        if buffer.role == "temporary" and size > ON_STACK:
+        if shared.get(buffer.name) == buffer.name:
             offsets[buffer.name] = total
-            total += -(-size // 64) * 64
+            total += -(-bytes_of(buffer) // 64) * 64
     return offsets, total
+
+
+def bytes_of(buffer: Buffer) -> int:
+    """Return the bytes of a buffer."""
+    return buffer.size * buffer.dtype.itemsize
+
+
+def shared_memory(function: Function) -> Mapping[str, str]:
+    """Return, for each temporary that is not on the stack, the first one that has the same memory.
+
+    A temporary gets the memory of one of the same number of bytes whose last use is in an earlier
+    statement of the function.
+    """
+    large = {
+        b.name: b for b in function.buffers if b.role == "temporary" and bytes_of(b) > ON_STACK
+    }
+    spans: dict[str, tuple[int, int]] = {}
+    for place, statement in enumerate(function.body):
+        for inner in walk((statement,)):
+            for buffer in buffers_of(inner):
+                if buffer.name in large:
+                    first, _ = spans.get(buffer.name, (place, place))
+                    spans[buffer.name] = first, place
+    found: dict[str, str] = {}
+    free: dict[int, list[str]] = {}
+    last_uses = sorted((last, name) for name, (_, last) in spans.items())
+    done = 0
+    for name, (first, _) in sorted(spans.items(), key=lambda item: item[1][0]):
+        while last_uses[done][0] < first:
+            before = last_uses[done][1]
+            free.setdefault(bytes_of(large[before]), []).append(found[before])
+            done += 1
+        own = free.get(bytes_of(large[name]))
+        found[name] = own.pop() if own else name
+    return found
 
 
 def _array_text(buffer: Buffer) -> str:

@@ -462,6 +462,17 @@ def atoms_of(statement: Statement) -> Iterator[Atom]:
             pass
 
 
+def buffers_of(statement: Statement) -> tuple[Buffer, ...]:
+    """Return the buffers that a statement itself accesses."""
+    match statement:
+        case Load(buffer=buffer) | Store(buffer=buffer):
+            return (buffer,)
+        case MatrixProduct(a=a, b=b, c=c):
+            return a[0], b[0], c[0]
+        case _:
+            return ()
+
+
 def indices_of(statement: Statement) -> Iterator[Affine]:
     """Yield the indices that a statement uses."""
     match statement:
@@ -509,17 +520,7 @@ def eliminate_dead_code(function: Function) -> None:
 
         if not _filter(function.body, _Reads(read, loaded)):
             break
-    used = {
-        buffer.name
-        for statement in walk(function.body)
-        for buffer in (
-            (statement.buffer,)
-            if isinstance(statement, Load | Store)
-            else (statement.a[0], statement.b[0], statement.c[0])
-            if type(statement) is MatrixProduct
-            else ()
-        )
-    }
+    used = {buffer.name for s in walk(function.body) for buffer in buffers_of(s)}
     function.buffers[:] = [
         b for b in function.buffers if b.role in ("argument", "result") or b.name in used
     ]

@@ -37,13 +37,16 @@ from functrace.native.loop_ir import (
     eliminate_dead_code,
 )
 from functrace.native.numpy_order import Layouts, Strides, order_of
+from functrace.native.rolled import RolledNest
 from functrace.native.runs import Add, RunNest, can_join, is_flat, loops_over
 from functrace.native.values import (
     AtomArray,
     Deferred,
+    Operand,
     Order,
     Packed,
     Reduction,
+    Rolled,
     Scalars,
     Shape,
     Stored,
@@ -57,6 +60,10 @@ from functrace.native.values import (
 
 TINY: Final = 36
 """Arrays of at most so many elements are scalars of the code."""
+MOST_SEAMS: Final = 8
+"""Shifts along the last axis up to which arrays are read at other positions: the code of an element
+is written once more for each.
+"""
 DEAR: Final = 20
 """Cost from which an element is not computed twice."""
 SHARED: Final = 4
@@ -202,6 +209,10 @@ class Lowering:
         """Tiny arrays that have been written to memory, by id."""
         self._numbers = 0
         self._layouts = Layouts(plan.program)
+        self._moved: dict[tuple[Affine, int, int], Affine] = {}
+        """Positions that `Rolled` arrays are read at, by position, shift and size of the axis."""
+        self._seams: set[int] = set()
+        """Shifts along the last axis of pending `Rolled` arrays."""
 
     # -- programs --
 
@@ -490,10 +501,46 @@ class Lowering:
         for x in operands:
             if isinstance(x, Deferred) and x.result is None and not x.is_root:
                 cost += x.cost
+        return self._deferred(run, operands, shape, dtype, cost)
+
+    def _deferred(
+        self,
+        write: Callable[..., Atom],
+        operands: Sequence[Operand],
+        shape: Shape,
+        dtype: DType,
+        cost: int,
+    ) -> Deferred:
         self._numbers += 1
-        made = Deferred(self._numbers, run, list(operands), shape, dtype, min(cost, 1000))
+        made = Deferred(self._numbers, write, list(operands), shape, dtype, min(cost, 1000))
         self._pending[made.number] = made
         return made
+
+    def rolled(self, x: Stored | Deferred | Reduction, shift: int, axis: int) -> Value | None:
+        """Return ``np.roll`` of a large array that is in memory, or that will be: it is read at other
+        positions. Returns None if loop nests read too many different positions already.
+
+        Args:
+            x: the array.
+            shift: how far elements move, from 0 up to below the size.
+            axis: along which they move.
+        """
+        shifts = [shift if k == axis else 0 for k in range(len(x.shape))]
+        if isinstance(x, Deferred) and x.write is _same and isinstance(x.operands[0], Rolled):
+            both = zip(shifts, x.operands[0].shifts, x.shape, strict=True)
+            return self._rolled(x.operands[0].source, [(a + b) % n for a, b, n in both])
+        if isinstance(x, Deferred) and x.result is None:
+            x.is_root = True
+        return self._rolled(x, shifts)
+
+    def _rolled(self, x: Stored | Deferred | Reduction, shifts: Sequence[int]) -> Value | None:
+        last = max(k for k, n in enumerate(x.shape) if n > 1)
+        if not any(shifts):
+            return x
+        self._seams |= {shifts[last]} - {0}
+        if len(self._seams) > MOST_SEAMS:
+            return None
+        return self._deferred(_same, [Rolled(x, tuple(shifts))], x.shape, x.dtype, 0)
 
     def reduction(
         self, op: str, first: Atom, operand: Value, axes: Sequence[int], op_: Operation
@@ -541,9 +588,10 @@ class Lowering:
             return
         pending = _uncomputed(roots)
         self._pending = {}
+        self._seams.clear()
         while True:
             groups = _groups(pending)
-            shared = _shared(groups) or _read_later(groups)
+            shared = _reduced(groups) or _shared(groups) or _read_later(groups)
             if not shared:
                 break
             for value in shared:
@@ -554,16 +602,25 @@ class Lowering:
                     self._write_group(roots, key[1])
 
     def _write_group(self, roots: list[Deferred | Reduction], space: Shape) -> None:
-        """Compute roots of one level and shape; sums in different orders are in different loop nests."""
-        for part in _by_order(roots):
+        """Compute roots of one level and shape; sums in different orders are in different loop nests,
+        and so are those that read rolled arrays.
+        """
+        rolling: list[Deferred | Reduction] = []
+        others: list[Deferred | Reduction] = []
+        for root in roots:
+            is_rolling = isinstance(root, Deferred) and root.rolls
+            (rolling if is_rolling else others).append(root)
+        for part in _by_order(others) if others else []:
             self._write_nest(part, space)
+        if rolling:
+            self._write_nest(rolling, space)
 
     def _write_nest(self, roots: list[Deferred | Reduction], space: Shape) -> None:
         """Compute roots in one loop nest."""
         order = _needed(roots)
         for value in order:
             for x in value.operands:
-                self.to_memory(x)
+                self.to_memory(x.source if isinstance(x, Rolled) else x)
         for root in roots:
             self.to_memory(root.operand if isinstance(root, Reduction) else root)
         reductions = [root for root in roots if isinstance(root, Reduction)]
@@ -611,7 +668,10 @@ class Lowering:
                 before = self.builder.load(place.buffer, at)
             self.builder.store(place.buffer, at, self.join(root.op, before, atom))
 
-        if not run:
+        if any(isinstance(root, Deferred) and root.rolls for root in roots):
+            targets = list(places.values())
+            RolledNest(self, space, order, targets, self._moved).write(lambda at: element(at, join))
+        elif not run:
             with loops_over(self, space, axes) as index:
                 element(index, join)
         else:
@@ -631,8 +691,9 @@ class Lowering:
             else:
                 root.result = places[root.number]
 
-    def _in_memory(self, value: Value) -> Stored | None:
+    def _in_memory(self, value: Operand) -> Stored | None:
         """Return the view that elements are loaded from; ``None`` if it is one element."""
+        assert not isinstance(value, Rolled)
         if isinstance(value, Deferred | Reduction):
             assert value.result is not None
             value = value.result
@@ -640,9 +701,15 @@ class Lowering:
             return self._copies[id(value)][1]
         return value if isinstance(value, Stored) else None
 
-    def _element(self, value: Value, atoms: Mapping[int, Atom], index: Sequence[Affine]) -> Atom:
+    def _element(self, value: Operand, atoms: Mapping[int, Atom], index: Sequence[Affine]) -> Atom:
         if isinstance(value, Deferred) and value.number in atoms:
             return atoms[value.number]
+        if isinstance(value, Rolled):
+            place = project(index, value.shape)
+            sizes = zip(place, value.shifts, value.shape, strict=True)
+            return self.atom(
+                value.source, [self._moved[p, by, n] if by else p for p, by, n in sizes]
+            )
         return self.atom(value, project(index, value.shape))
 
 
@@ -657,6 +724,11 @@ COMPLEX: set[Primitive] = set()
 
 FUSED_REDUCTIONS: set[Primitive] = set()
 """Primitives of these whose operand is read in the loop nest of the operand's shape."""
+
+
+def _same(_low: Lowering, atom: Atom) -> Atom:
+    """Write the code of an element that is another one."""
+    return atom
 
 
 def _is_large(number: object) -> bool:
@@ -719,7 +791,7 @@ def _by_order(roots: Sequence[Deferred | Reduction]) -> list[list[Deferred | Red
     return [*[own for _, own in found], *([rest] if rest else [])]
 
 
-def _read_by(order: Sequence[Deferred], reductions: Sequence[Reduction]) -> list[Value]:
+def _read_by(order: Sequence[Deferred], reductions: Sequence[Reduction]) -> list[Operand]:
     """Return the values whose elements a loop nest loads."""
     own = {value.number for value in order}
     return [
@@ -733,9 +805,11 @@ def _read_by(order: Sequence[Deferred], reductions: Sequence[Reduction]) -> list
 def _uncomputed(roots: Iterable[Deferred | Reduction]) -> list[Deferred | Reduction]:
     """Return the roots, and what they read that has not been computed, in order."""
     found: dict[int, Deferred | Reduction] = {}
-    left: list[Value] = list(roots)
+    left: list[Operand] = list(roots)
     while left:
         value = left.pop()
+        if isinstance(value, Rolled):
+            value = value.source
         if not isinstance(value, Deferred | Reduction) or value.result is not None:
             continue
         if value.number not in found:
@@ -752,31 +826,63 @@ def _groups(
     for value in pending:
         space = value.space if isinstance(value, Reduction) else value.shape
         same = apart = 0
-        for x in value.operands:
+        for operand in value.operands:
+            x = operand.source if isinstance(operand, Rolled) else operand
             if not isinstance(x, Deferred | Reduction) or x.result is not None:
                 continue
             if isinstance(x, Reduction):
                 same, apart = max(same, x.level + 1), max(apart, x.level + 1)
-            elif x.is_root:
-                is_same = x.shape == space
+                continue
+            is_same = x.shape == space and not isinstance(operand, Rolled)
+            if isinstance(value, Reduction) and x.rolls:
+                is_same = False
+            if x.is_root:
                 same = max(same, x.level if is_same else x.level + 1)
                 apart = max(apart, x.level + 1)
             else:
-                same = max(same, x.level if x.shape == space else x.level_apart)
+                same = max(same, x.level if is_same else x.level_apart)
                 apart = max(apart, x.level_apart)
         value.level = same
         if isinstance(value, Deferred):
             value.level_apart = apart
+            _mark_rolled(value)
         if isinstance(value, Reduction) or value.is_root:
             found.setdefault((same, space), []).append(value)
     return found
+
+
+def _mark_rolled(value: Deferred) -> None:
+    """Set the flags of an operation that say whether it reads rolled arrays."""
+    value.has_rolled = value.rolls = False
+    for x in value.operands:
+        if isinstance(x, Rolled):
+            value.has_rolled = value.rolls = True
+        elif isinstance(x, Deferred) and x.result is None:
+            value.has_rolled |= x.has_rolled and not x.is_root
+            value.rolls |= x.rolls and (not x.is_root or x.level == value.level)
+
+
+def _reduced(
+    groups: Mapping[tuple[int, Shape], Sequence[Deferred | Reduction]],
+) -> list[Deferred]:
+    """Return operands of reductions that read rolled arrays: reductions do not."""
+    return [
+        root.operand
+        for roots in groups.values()
+        for root in roots
+        if isinstance(root, Reduction)
+        and isinstance(root.operand, Deferred)
+        and root.operand.result is None
+        and root.operand.has_rolled
+        and not root.operand.is_root
+    ]
 
 
 def _needed(roots: Sequence[Deferred | Reduction]) -> list[Deferred]:
     """Return the deferred values that a loop nest computes, in order."""
     found: dict[int, Deferred] = {}
     own = {root.number for root in roots}
-    left: list[Value] = list(roots)
+    left: list[Operand] = list(roots)
     while left:
         value = left.pop()
         if not isinstance(value, Deferred | Reduction) or value.result is not None:
@@ -798,7 +904,7 @@ def _shared(
     found: dict[int, Deferred] = {}
     for number, roots in enumerate(groups.values()):
         own = {root.number for root in roots}
-        left: list[Value] = [x for root in roots for x in root.operands]
+        left: list[Operand] = [x for root in roots for x in root.operands]
         done: set[int] = set()
         while left:
             value = left.pop()
@@ -822,7 +928,7 @@ def _read_later(
     """
     found: dict[int, Deferred] = {}
     counts: Counter[int] = Counter()
-    left: list[Value] = [root for roots in groups.values() for root in roots]
+    left: list[Operand] = [root for roots in groups.values() for root in roots]
     done: set[int] = set()
     while left:
         value = left.pop()

@@ -24,12 +24,12 @@ from functrace.native.loop_ir import (
     Function,
     Let,
     Load,
-    MatrixProduct,
     Scalar,
     Statement,
     Store,
     at,
     blocks_of,
+    buffers_of,
     walk,
 )
 
@@ -40,7 +40,7 @@ LONGEST: int = 40
 def simplify(function: Function) -> None:
     """Simplify a function in place."""
     _simplify_block(function.body, function)
-    used = {buffer.name for s in walk(function.body) for buffer in _buffers(s)}
+    used = {buffer.name for s in walk(function.body) for buffer in buffers_of(s)}
     function.buffers[:] = [b for b in function.buffers if b.role != "temporary" or b.name in used]
 
 
@@ -53,20 +53,9 @@ def _simplify_block(block: list[Statement], function: Function) -> None:
     _fuse(block)
 
 
-def _buffers(statement: Statement) -> tuple[Buffer, ...]:
-    """Return the buffers that a statement itself accesses."""
-    match statement:
-        case Load(buffer=buffer) | Store(buffer=buffer):
-            return (buffer,)
-        case MatrixProduct(a=a, b=b, c=c):
-            return a[0], b[0], c[0]
-        case _:
-            return ()
-
-
 def _touches(statement: Statement, buffer: Buffer) -> bool:
     """Return True if a statement, or a block inside it, accesses a buffer."""
-    return any(x is buffer for s in walk((statement,)) for x in _buffers(s))
+    return any(x is buffer for s in walk((statement,)) for x in buffers_of(s))
 
 
 class _Range(NamedTuple):
@@ -117,7 +106,7 @@ def _overwritten(loop: Statement | None, buffer: Buffer) -> _Range | None:
     """Return the range of a buffer that a loop writes, if it does nothing else to the buffer."""
     if type(loop) is not For:
         return None
-    found = [s for s in walk(loop.body) if any(x is buffer for x in _buffers(s))]
+    found = [s for s in walk(loop.body) if any(x is buffer for x in buffers_of(s))]
     if len(found) != 1 or type(found[0]) is not Store or found[0] not in loop.body:
         return None
     return _range(loop, found[0].index)
@@ -137,7 +126,7 @@ def _forward_copies(block: list[Statement], function: Function) -> None:
                 continue
         if source.dtype != target.dtype or _range(copy, put) is None:
             continue
-        accesses = [s for s in walk(function.body) if any(x is source for x in _buffers(s))]
+        accesses = [s for s in walk(function.body) if any(x is source for x in buffers_of(s))]
         place = next(k for k, s in enumerate(block) if s is copy)
         maker = next((k for k in reversed(range(place)) if _touches(block[k], source)), None)
         if len(accesses) != 2 or maker is None:

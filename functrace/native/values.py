@@ -133,6 +133,31 @@ class Uniform:
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
+class Rolled:
+    """An array whose elements are read from other positions, as ``np.roll`` moves them; only a
+    `Deferred` operation has it as an operand.
+
+    Args:
+        source: the array; in memory once it is computed.
+        shifts: by axis, how far elements move: from 0 up to below the size.
+    """
+
+    source: Stored | Deferred | Reduction
+    shifts: tuple[int, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """Its shape."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Dtype of the elements."""
+        return self.source.dtype
+
+
+@final
 @dataclass(slots=True, eq=False)
 class Deferred:
     """An elementwise expression that is not computed yet.
@@ -148,12 +173,15 @@ class Deferred:
         target: memory that it is stored in, if that is prescribed.
         result: the array in memory, once it is computed.
         level: with equal levels and shapes, roots are computed in one loop nest.
-        level_apart: level of a loop nest of another shape that reads it.
+        level_apart: level of a loop nest that reads what is in memory only, such as one of another
+            shape.
+        has_rolled: True if its expression, down to roots, reads `Rolled` arrays.
+        rolls: True if its loop nest reads `Rolled` arrays.
     """
 
     number: int
     write: Callable[..., Atom]
-    operands: list[Value]
+    operands: list[Operand]
     shape: Shape
     dtype: DType
     cost: int
@@ -163,6 +191,8 @@ class Deferred:
     result: Stored | Scalars | None = None
     level: int = 0
     level_apart: int = 0
+    has_rolled: bool = False
+    rolls: bool = False
 
 
 @final
@@ -190,7 +220,7 @@ class Reduction:
     target: Stored | None = None
     result: Stored | Scalars | None = None
     level: int = 0
-    operands: list[Value] = field(default_factory=list["Value"])
+    operands: list[Operand] = field(default_factory=list["Operand"])
     order: Order | None = None
 
     @property
@@ -224,6 +254,8 @@ class Packed:
 
 
 Value: TypeAlias = Stored | Scalars | Uniform | Deferred | Reduction | Packed
+Operand: TypeAlias = Value | Rolled
+"""An operand of a deferred operation or of a reduction."""
 
 
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:

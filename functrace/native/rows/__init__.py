@@ -26,7 +26,7 @@ from functrace.native.rows import (
     statistics,
 )
 
-FUSED.update((*elementwise.ROWS, *arithmetic.ROWS, *reductions.FUSED))
+FUSED.update((*elementwise.ROWS, *arithmetic.ROWS, *reductions.FUSED, *layout.FUSED))
 COMPLEX.update(
     (
         *elementwise.COMPLEX,

@@ -16,6 +16,8 @@ from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, Scalar, a
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.values import (
     AtomArray,
+    Deferred,
+    Reduction,
     Scalars,
     Shape,
     Stored,
@@ -206,11 +208,16 @@ def _embed_diagonal(low: Lowering, op: Operation) -> Value:
 def _roll(low: Lowering, op: Operation) -> Value:
     shift: int = op.params[0]
     axis: int = op.params[1]
-    x = low.computed(op.operands[0])
-    if isinstance(x, Uniform):
-        return Uniform(x.atom, op.shape)
+    x = op.operands[0]
     size = x.shape[axis]
     shift = shift % size if size else 0
+    if isinstance(x, Stored | Deferred | Reduction) and math.prod(x.shape) > TINY:
+        found = low.rolled(x, shift, axis)
+        if found is not None:
+            return found
+    x = low.computed(x)
+    if isinstance(x, Uniform):
+        return Uniform(x.atom, op.shape)
     if isinstance(x, Scalars):
         return Scalars(np.roll(x.atoms, shift, axis), x.dtype)
     target = low.target(op)
@@ -495,6 +502,9 @@ def _inside(low: Lowering, atom: Atom, size: int) -> Affine:
     low.builder.fail(let("greater_equal", boolean, atom, Const(size, INT64)), 1)
     return affine(atom)
 
+
+FUSED = frozenset((shaping.roll_p,))
+"""Primitives that read elements of large arrays in loop nests of others."""
 
 ROWS: dict[Primitive, Row] = {
     indexing.scatter_add_p: _scatter_add,
