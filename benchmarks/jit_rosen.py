@@ -35,6 +35,26 @@ def jax():
     return lambda: gradient(point).block_until_ready()
 
 
+def casadi():
+    import casadi as ca
+
+    x = ca.SX.sym("x", len(POINT))
+    value = sum(
+        100.0 * (x[k + 1] - x[k] ** 2) ** 2 + (1.0 - x[k]) ** 2 for k in range(len(POINT) - 1)
+    )
+    gradient = ca.Function("gradient", [x], [ca.gradient(value, x)])
+    buffer, call = gradient.buffer()
+    point, result = POINT.copy(), np.empty(len(POINT))
+    buffer.set_arg(0, memoryview(point))
+    buffer.set_res(0, memoryview(result))
+
+    def run(_kept=(gradient, buffer, point)):
+        call()
+        return result
+
+    return run
+
+
 WORKS = (
     Work(
         "jit-rosen",
@@ -45,6 +65,7 @@ WORKS = (
             "numpy": eager_rosen.numpy,
             "jax": jax,
             "torch": eager_rosen.torch,
+            "casadi": casadi,
         },
         (Target(0.9, "jax"),),
     ),

@@ -35,8 +35,9 @@ SYSTEMS = (
     "torch",
     "torch.compile",
     "autograd",
+    "casadi",
 )
-PEERS = ("jax", "torch", "torch.compile", "autograd")
+PEERS = ("jax", "torch", "torch.compile", "autograd", "casadi")
 
 BEST = "best peer"
 OWN_FIRST = "own first call"
