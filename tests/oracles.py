@@ -85,7 +85,7 @@ def comparable(x: Any) -> Any:
     """
     if not (NATIVE[0] and is_inexact(x)):
         return np.asarray(x)
-    made = np.array(x)
+    made: Any = np.array(x)
     for part in (made.real, made.imag) if made.dtype.kind == "c" else (made,):
         part[np.isnan(part)] = np.nan
     return made

@@ -213,7 +213,8 @@ _SUMS = frozenset(
 _KEEP = _SUMS | {
     *_SAME, reductions.argmax_p, reductions.argmin_p, reductions.variance_p, reductions.softmax_p,
     reductions.log_softmax_p, reductions.logsumexp_p, reductions.shared_p, reductions.same_p,
-    linalg.norm_p, norms.vector_norm_p, contraction.matmul_p, contraction.dot_p,
+    linalg.norm_p, linalg.det_p, linalg.slogdet_p, norms.vector_norm_p, contraction.matmul_p,
+    contraction.dot_p,
     joining.concatenate_p, joining.stack_p, shaping.roll_p, shaping.embed_diagonal_p,
     indexing.embed_p, indexing.scatter_add_p, indexing.scatter_set_p, indexing.scatter_each_p,
     indexing.is_last_write_p, sorting.sort_p, sorting.argsort_p, sorting.searchsorted_p,

@@ -35,6 +35,7 @@ COMPLEX.update(
         *control.ROWS,
         *reductions.COMPLEX,
         *contraction.COMPLEX,
+        *factorizations.ROWS,
     )
 )
 

@@ -5,6 +5,7 @@ Layer: 7.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.primitive import Primitive
+from functrace.native.complex_numbers import part_dtype
 from functrace.native.loop_ir import ZERO, Affine, Atom, Const, DType, MatrixProduct
 from functrace.native.loop_ir import at as constant
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
@@ -352,9 +354,58 @@ MOST_ROWS = 6
 """Rows of matrices that are eliminated in straight-line code."""
 
 
-def _need_pivot(low: Lowering, pivot: Atom) -> None:
-    """Return to NumPy's form if a pivot is zero: flags alone do not, if NumPy's settings ignore them."""
-    low.builder.fail(low.builder.let("equal", BOOL, pivot, Const(0.0, pivot.dtype)), 1)
+NEAR_ZERO = 16
+"""Units of rounding of a column's largest element, times the number of rows, up to which a pivot may
+be zero in LAPACK."""
+
+
+def size_of(low: Lowering, x: Atom) -> Atom:
+    """Return the size of a number by which LAPACK chooses pivots."""
+    let = low.builder.let
+    if x.dtype.kind != "c":
+        return let("fabs", x.dtype, x)
+    kind = part_dtype(x.dtype)
+    return let("add", kind, *[let("fabs", kind, let(part, kind, x)) for part in ("real", "imag")])
+
+
+def larger(low: Lowering, x: Atom, y: Atom) -> Atom:
+    """Return the larger one of two sizes; the first one if one of them is nan."""
+    let = low.builder.let
+    return let("select", x.dtype, let("greater", BOOL, y, x), y, x)
+
+
+def rounding_of(dtype: DType, rows: int) -> Const:
+    """Return how much of a column's largest element elimination may round away."""
+    return Const(NEAR_ZERO * rows * float(np.finfo(dtype).eps), dtype)
+
+
+def need_pivot(low: Lowering, size: Atom, largest: Atom, rounding: Atom) -> None:
+    """Return to NumPy's form if a pivot may be zero in LAPACK, which rounds differently, and decides
+    if a matrix is singular.
+
+    Args:
+        low: the lowering.
+        size: of the pivot.
+        largest: size of the largest element of its column, before the elimination.
+        rounding: how much of it may be rounded away.
+    """
+    let = low.builder.let
+    limit = let("mul", size.dtype, largest, rounding)
+    low.builder.fail(let("not", BOOL, let("greater", BOOL, size, limit)), 1)
+
+
+def rounding_after(low: Lowering, rounding: Atom, ratio: Atom, rows: int) -> Atom:
+    """Return how much may be rounded away after a pivot, which is divided by.
+
+    Args:
+        low: the lowering.
+        rounding: how much before.
+        ratio: of the largest element of its column to the pivot.
+        rows: of the matrix.
+    """
+    dtype = ratio.dtype
+    grown = low.builder.let("mul", dtype, ratio, rounding_of(dtype, rows))
+    return larger(low, rounding, grown)
 
 
 def unless_zero(low: Lowering, pivot: Atom) -> Atom:
@@ -368,10 +419,17 @@ def _eliminated(
     low: Lowering, rows: list[list[Atom]], dtype: DType, *, is_regular: bool = True
 ) -> tuple[list[list[Atom]], Atom]:
     """Return the rows after Gaussian elimination with row exchanges, and the sign of the exchanges;
-    fails if a pivot other than the last one is zero, unless the matrix need not be regular.
+    fails if a pivot may be zero, unless the matrix need not be regular.
     """
     let, n = low.builder.let, len(rows)
     sign: Atom = Const(1.0, dtype)
+    rounding: Atom = rounding_of(dtype, n)
+    largest = [
+        functools.reduce(
+            lambda x, y: larger(low, x, y), [let("fabs", dtype, row[k]) for row in rows]
+        )
+        for k in range(n if is_regular else 0)
+    ]
     for k in range(n):
         for r in range(k + 1, n):  # bring the largest pivot up, one comparison at a time
             below, pivot = (let("fabs", dtype, rows[j][k]) for j in (r, k))
@@ -382,8 +440,12 @@ def _eliminated(
             rows[r] = [*second[:k], *[let("select", dtype, swaps, x, y) for x, y in pairs]]
             sign = let("select", dtype, swaps, let("neg", dtype, sign), sign)
         pivot = rows[k][k]
-        if is_regular and k < n - 1:
-            _need_pivot(low, pivot)
+        if is_regular:
+            size = let("fabs", dtype, pivot)
+            need_pivot(low, size, largest[k], rounding)
+            if k > 0:  # (the first pivot is the largest element of its column)
+                ratio = let("div", dtype, largest[k], size)
+                rounding = rounding_after(low, rounding, ratio, n)
         elif k < n - 1:
             pivot = unless_zero(low, pivot)
         for r in range(k + 1, n):
@@ -409,12 +471,10 @@ def _square(low: Lowering, op: Operation, value: Value) -> AtomArray:
 
 
 def _solved(low: Lowering, a: AtomArray, b: AtomArray, dtype: DType) -> Any:
-    """Return the solution of ``a x = b`` for small matrices; fails if a pivot is zero."""
+    """Return the solution of ``a x = b`` for small matrices; fails if a pivot may be zero."""
     let, n = low.builder.let, len(a)
     rows, _ = _eliminated(low, [[*a[k], *b[k]] for k in range(n)], dtype)
     x = np.empty(b.shape, object)
-    if n:
-        _need_pivot(low, rows[-1][n - 1])
     for column in range(b.shape[1]):
         for k in reversed(range(n)):
             value = rows[k][n + column]
@@ -453,15 +513,57 @@ def determinant_few(low: Lowering, op: Operation) -> Value:
     return scalars([total], op.shape, op.dtype)
 
 
+def signed_logarithm(low: Lowering, pivot: Atom, sign: Atom, total: Atom) -> tuple[Atom, Atom]:
+    """Return the sign of a determinant and the logarithm of its size, with one more pivot.
+
+    Args:
+        low: the lowering.
+        pivot: the pivot; not zero.
+        sign, total: those of the pivots before.
+    """
+    let, dtype, kind = low.builder.let, pivot.dtype, total.dtype
+    if dtype.kind == "c":
+        size = let("absolute", kind, pivot)
+        parts = [let("div", kind, let(part, kind, pivot), size) for part in ("real", "imag")]
+        sign = let("mul", dtype, sign, let("complex", dtype, *parts))
+    else:
+        size = let("fabs", kind, pivot)
+        is_negative = let("less", BOOL, pivot, Const(0.0, dtype))
+        sign = let("select", dtype, is_negative, let("neg", dtype, sign), sign)
+    return sign, let("add", kind, total, let("log", kind, size))
+
+
+def signed_logarithm_few(low: Lowering, op: Operation) -> tuple[Value, Value]:
+    """Return the sign of a determinant and the logarithm of its size, in straight-line code."""
+    a, dtype = _square(low, op, op.operands[0]), op.dtype
+    rows, sign = _eliminated(low, [list(row) for row in a], dtype)
+    total: Atom = Const(0.0, dtype)
+    for k, row in enumerate(rows):
+        sign, total = signed_logarithm(low, row[k], sign, total)
+    return scalars([sign], (), dtype), scalars([total], (), dtype)
+
+
 def _cofactor(low: Lowering, op: Operation) -> Value:
-    a = _square(low, op, op.operands[0])
-    if a.shape != (2, 2):
+    a, dtype, let = _square(low, op, op.operands[0]), op.dtype, low.builder.let
+    n = len(a)
+    if not 0 < n <= 3:
         raise NoNativeForm("cofactors of larger matrices")
-    neg = low.builder.let
-    found = [
-        a[1, 1], neg("neg", op.dtype, a[1, 0]), neg("neg", op.dtype, a[0, 1]), a[0, 0],
-    ]  # fmt: skip
-    return scalars(found, op.shape, op.dtype)
+    found: list[Atom] = [Const(1.0, dtype)]
+    if n == 2:
+        found = [a[1, 1], let("neg", dtype, a[1, 0]), let("neg", dtype, a[0, 1]), a[0, 0]]
+    elif n == 3:
+        turns = [(i, (i + 1) % 3, (i + 2) % 3) for i in range(3)]
+        found = [
+            let(
+                "sub",
+                dtype,
+                let("mul", dtype, a[r, c], a[s, d]),
+                let("mul", dtype, a[r, d], a[s, c]),
+            )
+            for _, r, s in turns
+            for _, c, d in turns
+        ]
+    return scalars(found, op.shape, dtype)
 
 
 COMPLEX = (ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p, joining.convolve_p)

@@ -1,7 +1,8 @@
 """Linear equations, determinants and Cholesky factors of stacks of matrices, in loops.
 
 Elimination exchanges rows as LAPACK does. What LAPACK refuses (a singular matrix, one that is not
-positive definite) fails, so that NumPy raises.
+positive definite) fails, so that NumPy raises. So does what LAPACK, which rounds differently, may
+refuse: a pivot is compared with the rounding of its column.
 
 Layer: 7.
 """
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from functrace.ir.primitive import Primitive
+from functrace.native.complex_numbers import part_dtype
 from functrace.native.loop_ir import INT64, ZERO, Affine, Atom, Const, DType, Scalar, affine, at
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.rows import contraction, layout
@@ -51,7 +53,7 @@ class _Matrix(NamedTuple):
 def _need(op: Operation, a: Value) -> int:
     """Return the rows of matrices; raises for large ones."""
     n = a.shape[-1]
-    if op.dtype.kind != "f" or not 0 < n <= MOST_ROWS or a.shape[-2] != n or 0 in op.shape:
+    if op.dtype.kind not in "fc" or not 0 < n <= MOST_ROWS or a.shape[-2] != n or 0 in op.shape:
         raise NoNativeForm(f"{op.primitive.name} of larger matrices")
     return n
 
@@ -71,23 +73,46 @@ def _after(low: Lowering, counter: Scalar, size: int) -> Atom:
     return low.builder.let("sub", INT64, Const(size - 1, INT64), counter)
 
 
-def _factor(low: Lowering, a: _Matrix, right: Sequence[_Matrix]) -> Scalar:
-    """Eliminate in place, and in right-hand sides; returns the mutable sign of the exchanges."""
+def _largest(low: Lowering, a: _Matrix) -> Stored:
+    """Return the size of the largest element of each column."""
+    b, dtype = low.builder, a.view.dtype
+    found = low.array(a.view.shape[1:], part_dtype(dtype) if dtype.kind == "c" else dtype)
+    low.fill(found, Const(0.0, found.dtype))
+    with b.loop(a.view.shape[0]) as r, b.loop(a.view.shape[1]) as c:
+        place = found.place((affine(c),))
+        size = contraction.size_of(low, a.get(affine(r), affine(c)))
+        b.store(found.buffer, place, contraction.larger(low, b.load(found.buffer, place), size))
+    return found
+
+
+def _factor(
+    low: Lowering, a: _Matrix, right: Sequence[_Matrix] = (), *, is_regular: bool = True
+) -> Scalar:
+    """Eliminate in place, and in right-hand sides; returns the mutable sign of the exchanges. Fails if
+    a pivot may be zero, unless the matrix need not be regular.
+    """
     b, dtype, n = low.builder, a.view.dtype, a.view.shape[0]
     let = b.let
+    columns = _largest(low, a) if is_regular else None
+    kind = part_dtype(dtype) if dtype.kind == "c" else dtype
+    rounding = b.declare(contraction.rounding_of(kind, n))
     sign = b.declare(Const(1.0, dtype))
     with b.loop(n) as k:
         here = affine(k)
-        best, place = b.declare(let("fabs", dtype, a.get(here, here))), b.declare(k)
+        best, place = b.declare(contraction.size_of(low, a.get(here, here))), b.declare(k)
         with b.loop(_after(low, k, n)) as c:
             row = let("add", INT64, let("add", INT64, k, c), Const(1, INT64))
-            size = let("fabs", dtype, a.get(affine(row), here))
+            size = contraction.size_of(low, a.get(affine(row), here))
             largest = b.get(best)
             is_larger = let("greater", BOOL, size, largest)
-            b.assign(best, let("select", dtype, is_larger, size, largest))
+            b.assign(best, let("select", size.dtype, is_larger, size, largest))
             b.assign(place, let("select", INT64, is_larger, row, b.get(place)))
-        if right:
-            b.fail(let("equal", BOOL, b.get(best), Const(0.0, dtype)), 1)
+        if columns is not None:
+            size, before = b.get(best), b.get(rounding)
+            largest = b.load(columns.buffer, columns.place((here,)))
+            contraction.need_pivot(low, size, largest, before)
+            ratio = let("div", kind, largest, size)
+            b.assign(rounding, contraction.rounding_after(low, before, ratio, n))
         pivot_row = b.get(place)
         there = affine(pivot_row)
         for matrix in (a, *right):
@@ -98,7 +123,7 @@ def _factor(low: Lowering, a: _Matrix, right: Sequence[_Matrix]) -> Scalar:
         moved, old = let("not_equal", BOOL, pivot_row, k), b.get(sign)
         b.assign(sign, let("select", dtype, moved, let("neg", dtype, old), old))
         pivot = a.get(here, here)
-        if not right:
+        if not is_regular:
             pivot = contraction.unless_zero(low, pivot)
         with b.loop(_after(low, k, n)) as r:
             row = affine(r).plus(here).plus(at(1))
@@ -191,7 +216,7 @@ def _determinant(low: Lowering, op: Operation) -> Value:
     left = _work(low, n, n, op.dtype)
     with b.loops(op.shape, independent=False) as index:
         _copied(low, a, index, left.view)
-        total = _factor(low, left, [])
+        total = _factor(low, left, is_regular=False)
         with b.loop(n) as k:
             now = b.let("mul", op.dtype, b.get(total), left.get(affine(k), affine(k)))
             b.assign(total, now)
@@ -199,16 +224,39 @@ def _determinant(low: Lowering, op: Operation) -> Value:
     return layout.of_size(low, target)
 
 
+def _signed_logarithm(low: Lowering, op: Operation) -> Sequence[Value]:
+    a = low.computed(op.operands[0])
+    if contraction.is_few(op):
+        return contraction.signed_logarithm_few(low, op)
+    n, b = _need(op, a), low.builder
+    low.to_memory(a)
+    targets = [low.target(op, place) for place in range(2)]
+    left = _work(low, n, n, op.dtype)
+    with b.loops(op.shape, independent=False) as index:
+        _copied(low, a, index, left.view)
+        variables = [_factor(low, left), b.declare(Const(0.0, targets[1].dtype))]
+        with b.loop(n) as k:
+            pivot = left.get(affine(k), affine(k))
+            found = contraction.signed_logarithm(low, pivot, *map(b.get, variables))
+            for variable, atom in zip(variables, found, strict=True):
+                b.assign(variable, atom)
+        for target, variable in zip(targets, variables, strict=True):
+            b.store(target.buffer, target.place(index), b.get(variable))
+    return [layout.of_size(low, target) for target in targets]
+
+
 def _cholesky(low: Lowering, op: Operation) -> Value:
     a = low.computed(op.operands[0])
     n, b, dtype = _need(op, a), low.builder, op.dtype
-    let = b.let
+    let, is_complex = b.let, dtype.kind == "c"
+    kind = part_dtype(dtype) if is_complex else dtype
     low.to_memory(a)
     target = low.target(op)
     made, given = _work(low, n, n, dtype), _work(low, n, n, dtype)
     with b.loops(op.shape[:-2], independent=False) as index:
         _copied(low, a, index, given.view)
         low.fill(made.view, Const(0.0, dtype))
+        rounding = b.declare(contraction.rounding_of(kind, n))
         with b.loop(n) as j:
             here = affine(j)
 
@@ -216,17 +264,33 @@ def _cholesky(low: Lowering, op: Operation) -> Value:
                 """Return what the columns before leave of an element."""
                 left = b.declare(given.get(row, here))
                 with b.loop(j) as k:
-                    product = let("mul", dtype, made.get(row, affine(k)), made.get(here, affine(k)))
+                    other = made.get(here, affine(k))
+                    if is_complex:
+                        other = let("conj", dtype, other)
+                    product = let("mul", dtype, made.get(row, affine(k)), other)
                     b.assign(left, let("sub", dtype, b.get(left), product))
                 return b.get(left)
 
-            square = rest(here)
-            b.fail(let("not", BOOL, let("greater", BOOL, square, Const(0.0, dtype))), 1)
-            pivot = let("sqrt", dtype, square)
-            made.set(here, here, pivot)
+            def real(atom: Atom) -> Atom:
+                return let("real", kind, atom) if is_complex else atom
+
+            square = real(rest(here))
+            largest = let("fabs", kind, real(given.get(here, here)))
+            before = b.get(rounding)
+            contraction.need_pivot(low, square, largest, before)
+            pivot = let("sqrt", kind, square)
+            ratio = let("div", kind, largest, square)
+            b.assign(rounding, contraction.rounding_after(low, before, ratio, n))
+            made.set(here, here, low.cast(pivot, dtype))
             with b.loop(_after(low, j, n)) as r:
                 row = affine(r).plus(here).plus(at(1))
-                made.set(row, here, let("div", dtype, rest(row), pivot))
+                left = rest(row)
+                if is_complex:
+                    parts = [let(part, kind, left) for part in ("real", "imag")]
+                    divided = [let("div", kind, part, pivot) for part in parts]
+                    made.set(row, here, let("complex", dtype, *divided))
+                else:
+                    made.set(row, here, let("div", dtype, left, pivot))
         _store(low, target, index, made.view)
     return layout.of_size(low, target)
 
@@ -250,7 +314,9 @@ def _solve_triangular(low: Lowering, op: Operation) -> Value:
 ROWS: dict[Primitive, Row] = {
     linalg.solve_p: _solve,
     linalg.inv_p: _inverse,
+    linalg.inv_or_nan_p: _inverse,
     linalg.det_p: _determinant,
+    linalg.slogdet_p: _signed_logarithm,
     cholesky.cholesky_p: _cholesky,
     triangular.solve_triangular_p: _solve_triangular,
 }
