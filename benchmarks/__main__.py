@@ -11,13 +11,18 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import memory_chain, memory_steady, scaling
+from benchmarks import jit_compile, memory_chain, memory_steady, scaling
 from benchmarks.child import outcome_of
 from benchmarks.machine import header, machine
 from benchmarks.outcome import means_table, table
 from benchmarks.works import WORKS
 
-OTHERS = {"scaling": scaling, "memory-steady": memory_steady, "memory-chain": memory_chain}
+OTHERS = {
+    "jit-compile": jit_compile,
+    "scaling": scaling,
+    "memory-steady": memory_steady,
+    "memory-chain": memory_chain,
+}
 """Benchmarks with their own measurement: modules with ``ABOUT``, ``measured`` and ``show``."""
 
 

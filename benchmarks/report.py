@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import memory_chain, memory_steady, pictures, roofline, scaling, sizes
+from benchmarks import (
+    jit_compile,
+    memory_chain,
+    memory_steady,
+    pictures,
+    roofline,
+    scaling,
+    sizes,
+)
 from benchmarks.machine import header
 from benchmarks.outcome import Outcome, means_table, table
 from benchmarks.works import WORKS
@@ -71,6 +79,12 @@ def write(found: dict[str, Any], directory: Path) -> Path:
         parts.append(f"```text\n{table(outcomes)}\n```")
         missing = {name: why for outcome in outcomes for name, why in outcome.skipped.items()}
         parts += [f"Left out: {name} ({why})." for name, why in missing.items()]
+    if "jit-compile" in found:
+        parts += [
+            "## First calls",
+            (jit_compile.__doc__ or "").partition("\n\n")[2].partition("``python")[0].strip(),
+            f"```text\n{jit_compile.show(found['jit-compile'])}\n```",
+        ]
     if "roofline" in found:
         parts += [
             "## How near the roof",

@@ -193,7 +193,8 @@ def profile(
         a function of ``f``'s arguments that returns a `Profile`. It prints time, bytes, bytes per
         second and flops per second by operation, and time by line. For a fusion group, the total
         time is measured, and each operation's is estimated. ``profile.svg()`` is a picture;
-        ``rows`` and ``lines`` are the figures. Bytes count operands and results.
+        ``rows`` and ``lines`` are the figures, ``compiling`` those of recording and compiling.
+        Bytes count operands and results.
 
     Raises:
         ArgumentError: if an argument is traced; if a pass is not one.
@@ -219,7 +220,7 @@ def profile(
                 f"debug.profile measures {name} on arrays, not on traced values",
                 fix="call it outside",
             )
-        return profile_program(trace(f)(*args, **kwargs), values, seconds, rows)
+        return profile_program(lambda: trace(f)(*args, **kwargs), values, seconds, rows)
 
     return profiled
 

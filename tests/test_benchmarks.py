@@ -1,13 +1,15 @@
-"""The benchmarks' reports. The figures are made up: nothing is timed here."""
+"""The benchmarks' reports. The figures are made up: times are not compared here."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
 
+from benchmarks import jit_compile
 from benchmarks.machine import DISTURBING, environment, header, machine
 from benchmarks.outcome import (
     Outcome,
@@ -17,7 +19,7 @@ from benchmarks.outcome import (
     show_seconds,
     table,
 )
-from benchmarks.work import BEST, CALLS, OWN_FIRST, SYSTEMS, Target, Work, check_equal
+from benchmarks.work import BEST, CALLS, NATIVE, OWN_FIRST, SYSTEMS, Target, Work, check_equal
 from benchmarks.works import WORKS
 
 
@@ -110,6 +112,63 @@ def test_works_are_of_known_systems() -> None:
             assert target.call in CALLS
 
 
+def calls(total: float, jax: float) -> jit_compile.Found:
+    """First calls of both systems: medians are ``total`` and ``jax`` seconds."""
+    own = {"record": 0.001, "passes": 0.002, "plan": 0.003, "code": 0.004, "llvm": 0.005}
+    other = {"trace": 0.006, "compile": 0.007}
+    return {
+        NATIVE: [{**own, "total": total * k} for k in (9.0, 1.0, 0.5)],
+        "jax": [{**other, "total": jax * k} for k in (1.0, 8.0, 0.1)],
+    }
+
+
+def test_first_calls_have_their_phases_and_a_mean() -> None:
+    result = {"jit-a": calls(1.0, 4.0), "jit-b": calls(1.0, 1.0), "jit-c": "jax is not installed"}
+    assert jit_compile.mean(result) == pytest.approx(0.5)
+    shown = jit_compile.show(result)
+    row = next(line for line in shown.splitlines() if line.startswith("jit-a"))
+    assert " ".join(row.split()) == "jit-a 1 ms 5 ms 4 ms 5 ms 1 s 6 ms 7 ms 4 s 0.25"
+    assert "geometric mean: 0.50 x jax <= 0.5: met" in shown
+    assert "skipped: jax is not installed" in shown
+    assert "0.51 x jax <= 0.5: NOT MET" in jit_compile.show({"jit-a": calls(0.51, 1.0)})
+    assert jit_compile.show({"jit-c": "jax is not installed"}) == "skipped: jax is not installed"
+
+
+def test_every_work_that_both_systems_jit_has_its_first_call_measured() -> None:
+    found = jit_compile.works()
+    assert {name for name in WORKS if name.startswith("jit-")} == set(found)
+    assert all({NATIVE, "jax"} <= set(work.systems) for work in found.values())
+
+
+def test_first_calls_compile_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llvmlite", reason='the extra "native" is not installed')
+    prepare = WORKS["jit-rosen"].systems[NATIVE]
+    for variable in (None, "", "elsewhere"):
+        if variable is None:
+            monkeypatch.delenv("FUNCTRACE_CACHE", raising=False)
+        else:
+            monkeypatch.setenv("FUNCTRACE_CACHE", variable)
+        found = jit_compile.of_functrace(prepare)
+        assert min(found.values()) > 0.0
+        assert sum(found.values()) <= 2 * found["total"]  # (phases, and the total)
+        assert os.environ.get("FUNCTRACE_CACHE") == variable
+
+
+@pytest.mark.full
+def test_first_calls_of_both_systems_are_measured() -> None:
+    pytest.importorskip("llvmlite", reason='the extra "native" is not installed')
+    pytest.importorskip("jax", reason='the extra "bench" is not installed')
+    found = jit_compile.measured(thorough=False, ids=["jit-rosen"])
+    first = found["jit-rosen"]
+    assert not isinstance(first, str)
+    for system, columns in jit_compile.COLUMNS.items():
+        assert len(first[system]) == 3
+        for call in first[system]:
+            assert {name for phases in columns for name in phases} == set(call)
+            assert sum(call.values()) <= 2 * call["total"]
+    assert "jit-rosen" in jit_compile.show(found)
+
+
 @pytest.mark.full
 def test_a_report_is_written_with_its_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason='the extra "bench" is not installed')
@@ -127,11 +186,13 @@ def test_a_report_is_written_with_its_figures(tmp_path: Path) -> None:
     data = {
         "machine": machine(), "works": [found.as_json()], "roofline": {"roof": roof,
         "works": {"jit-rosen": point}},
+        "jit-compile": {"jit-rosen": calls(0.1, 0.3)},
         "note": "Made up.",
     }  # fmt: skip
     page = report.write(json.loads(json.dumps(data)), tmp_path / "here")
     text = page.read_text(encoding="utf-8")
     assert "Made up." in text
+    assert "geometric mean: 0.33 x jax" in text
     assert "jit-rosen" in text
     pictures = {path.name for path in page.parent.glob("*.png")}
     assert pictures == {"ratios.png", "calls.png", "memory.png", "roofline.png"}

@@ -17,8 +17,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {
-    "caches", "distribution", "errors", "keys", "lazy", "locks", "names", "source", "specialize", "threads",
-    "tree", "typing",
+    "caches", "distribution", "errors", "keys", "lazy", "locks", "names", "phases", "source", "specialize",
+    "threads", "tree", "typing",
 }  # fmt: skip
 LAYERS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"},

@@ -14,6 +14,7 @@ from functrace.executor.plan.planner import planned
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 from functrace.passes import LAST, LATE, optimized
+from functrace.phases import phase
 
 
 def compile_optimized(
@@ -22,7 +23,10 @@ def compile_optimized(
     """Compile a program after the first passes; see `functrace.executor.runner.compile_flat`."""
     backend = backend or NUMPY
     policy = backend.policy
-    plan = planned(optimized(program, policy.passes(LATE + LAST)), policy, donated=donated)
-    run = backend.compile(plan)
+    optimal = optimized(program, policy.passes(LATE + LAST))
+    with phase("plan"):
+        plan = planned(optimal, policy, donated=donated)
+    with phase("code"):
+        run = backend.compile(plan)
     # A program on large arrays may reuse the memory of its last run, unless sizes are unknown.
     return FREED.around(run, plan.peak_bytes) if not donated and plan.needs(LARGE) else run

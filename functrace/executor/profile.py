@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -30,6 +30,7 @@ from functrace.ir.program import Program
 from functrace.ir.structures import FusionGroup
 from functrace.ops.blas import one_thread
 from functrace.passes import LAST, LATE, Pass, applied, optimized
+from functrace.phases import PhaseClock, PhaseName, phase
 from functrace.source import Source, printable
 from functrace.threads import THREADS
 from functrace.typing import Array
@@ -112,6 +113,7 @@ class Profile:
         peak_bytes: peak of live bytes of arrays that the program has allocated.
         rows: the operations, in order; those of a sub-program follow their operation, one level
             deeper.
+        compiling: seconds by phase before the first run: recording, passes, plan, generated code.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -126,6 +128,7 @@ class Profile:
     runs: int
     peak_bytes: int
     rows: tuple[OperationTime, ...]
+    compiling: Mapping[PhaseName, float] = field(default_factory=dict[PhaseName, float])
 
     @property
     def flops(self) -> int:
@@ -172,19 +175,26 @@ class Profile:
 
 
 def profile_program(
-    program: Program, arguments: Sequence[Array], seconds: float, passes: Sequence[Pass] = ()
+    make: Callable[[], Program],
+    arguments: Sequence[Array],
+    seconds: float,
+    passes: Sequence[Pass] = (),
 ) -> Profile:
     """Run a compiled program alternately with and without clocks.
 
     Args:
-        program: any program.
+        make: records the program.
         arguments: arrays, one per input.
         seconds: time to spend; there are at least three runs of either kind.
         passes: the passes that `functrace.jit` was given.
     """
-    flat = optimized(Runner(program).flat, (*applied(passes), *LATE, *LAST))
-    whole = planned(flat)
-    plain = NUMPY.compile(whole)
+    with PhaseClock() as clock:
+        program = make()
+        flat = optimized(Runner(program).flat, (*applied(passes), *LATE, *LAST))
+        with phase("plan"):
+            whole = planned(flat)
+        with phase("code"):
+            plain = NUMPY.compile(whole)
     backend = ProfilingBackend()
     watched = backend.compile(whole)
     for run in (plain, watched):  # a first run without measurement: it initializes caches
@@ -209,6 +219,7 @@ def profile_program(
         len(times),
         whole.peak_bytes,
         rows,
+        {name: spent for name, spent in clock.seconds.items() if spent},
     )
 
 
@@ -398,6 +409,9 @@ def _table(profile: Profile) -> Iterator[str]:
         "runs); "
         f"at most {shown(profile.peak_bytes)}B"
     )
+    if profile.compiling:
+        parts = [f"{name} {shown(spent)}s" for name, spent in profile.compiling.items()]
+        yield f"compiled in {shown(sum(profile.compiling.values()))}s: {', '.join(parts)}"
     titles = ("time", "share", "runs", "bytes", "B/s", "flop/s", "operation")
     cells: list[tuple[str, ...]] = [titles]
     for row in profile.rows:

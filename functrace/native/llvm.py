@@ -12,6 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 from functrace.errors import UnsupportedFunctionError
+from functrace.phases import phase
 
 
 class Machine(NamedTuple):
@@ -141,6 +142,11 @@ def object_code(text: str, level: int = 2, *, vectorize: bool = True) -> bytes:
         level: of optimization, 0 to 3.
         vectorize: True to vectorize loops.
     """
+    with phase("llvm"):
+        return _object_code(text, level, vectorize)
+
+
+def _object_code(text: str, level: int, vectorize: bool) -> bytes:
     binding = machine().binding
     target = _target(level)
     module = binding.parse_assembly(text)
@@ -151,7 +157,7 @@ def object_code(text: str, level: int = 2, *, vectorize: bool = True) -> bytes:
     builder = binding.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     if vectorize and _is_padded(str(module)):
-        return object_code(text, level, vectorize=False)
+        return _object_code(text, level, vectorize=False)
     return target.emit_object(module)
 
 
@@ -177,8 +183,9 @@ def load(code: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     Returns:
         an object that keeps the code in memory, and the addresses of functions.
     """
-    binding = machine().binding
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target(2))
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine, tuple(engine.get_function_address(name) for name in names)
+    with phase("llvm"):
+        binding = machine().binding
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target(2))
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return engine, tuple(engine.get_function_address(name) for name in names)

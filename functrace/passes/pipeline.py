@@ -26,6 +26,7 @@ from functrace.passes.inlining import inline_calls
 from functrace.passes.rematerialize import rematerialize_values
 from functrace.passes.sign_elimination import eliminate_signs
 from functrace.passes.sink import sink_operations
+from functrace.phases import phase
 
 Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 
@@ -563,6 +564,7 @@ def optimized(program: Program, passes: Sequence[Pass] = PIPELINE) -> Program:
         >>> ft.passes.optimized(ft.trace(lambda x: np.sin(x) / 2)(1.0)).equations[1].primitive
         mul
     """
-    for row in passes:
-        program = row.run(program)
+    with phase("passes"):
+        for row in passes:
+            program = row.run(program)
     return program

@@ -215,8 +215,13 @@ def test_time_of_a_body_counts_at_its_own_lines() -> None:
 
 def test_a_profile_prints_as_a_table() -> None:
     profile = ft.debug.profile(network, seconds=0.0)(np.ones((3, 2)), X)
-    head, titles, *rest = str(profile).splitlines()
+    head, compiled, titles, *rest = str(profile).splitlines()
     assert head.startswith("network: ")
+    assert list(profile.compiling) == ["record", "passes", "plan", "code"]
+    assert compiled.startswith("compiled in ")
+    assert [part.split()[0] for part in compiled.partition(": ")[2].split(", ")] == list(
+        profile.compiling
+    )
     assert "with a clock around every operation (medians of 3 runs)" in head
     assert titles.split() == ["time", "share", "runs", "bytes", "B/s", "flop/s", "operation"]
     assert [line.rpartition("# ")[2].partition(":")[0] for line in rest[: len(profile.rows)]] == [

@@ -51,6 +51,7 @@ from functrace.numpy.protocol.conversions import (
 )
 from functrace.numpy.protocol.foreign_names import in_numpy, library_of
 from functrace.numpy.protocol.operands import holds_tracer
+from functrace.phases import phase
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.binding import BODY, call_recorded
 from functrace.tracing.capture import ArrayWatch, CapturedArray, held_array, read_only_memory
@@ -106,7 +107,7 @@ class RecordedCall:
         reads: Iterable[Any] | None = None,
     ) -> None:
         if reads is not None:
-            with read_only_memory(recording.owner, reads) as memory:
+            with phase("record"), read_only_memory(recording.owner, reads) as memory:
                 self.__init__(recording, f, arguments, has_aux=has_aux, wanted=wanted)
             self.watches = memory.captured
             return
