@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from functrace.ir.parts import Rewrite, compact
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.indexing import embed_p
 from functrace.ops.joining import concatenate_p, stack_p
+from functrace.passes.rewrite_rules import RewriteContext
 
 ALL = (None, None, None)
 
@@ -33,26 +33,19 @@ def join_embeds(program: Program) -> Program:
     """
     if sum([op[0] is embed_p for op in program.ops]) < 2:
         return program
-    readers = Counter(program.output_ids)
+    context = RewriteContext(program)
     for k, _ in program.schedule:
-        readers.update(program.ops[k][1])
-    write = Rewrite(program)
-    changed = False
-    for k, _ in program.schedule:
-        parts = _parts(program, k, readers) if program.ops[k][0] is add else None
+        parts = _parts(program, k, context.readers) if program.ops[k][0] is add else None
         joined = None if parts is None else _joined(program, parts)
         if joined is None:
-            write.keep(k)
+            context.keep(k)
             continue
-        primitive, operands, axis = joined
+        (primitive, operands, axis), write = joined, context.write
         made = write.place(
             primitive, tuple(map(write.operand, operands)), (axis,), write.position(k)
         )
-        write.replace(k, (made,))
-        changed = True
-    if not changed:
-        return program
-    return compact(write.finish())
+        context.replace(k, made)
+    return context.finish()
 
 
 def _parts(program: Program, k: int, readers: Counter[int]) -> list[int] | None:

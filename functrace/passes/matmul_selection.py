@@ -113,13 +113,19 @@ def _rewritten(program: Program, applies: Applies, put: Writes) -> Program:
         return _rewritten(body, applies, put)
 
     write = Rewrite(program)
+    kept: list[int] = []
     for k, _ in program.schedule:
+        is_product = applies(program, program.ops[k])
+        if not is_product and program.ops[k][0].holds is None:
+            kept.append(k)
+            continue
+        write.keep_each(kept)
+        kept = []
         if program.ops[k][0].holds is not None:
             write.keep(k, bodies=inside)
-        elif applies(program, program.ops[k]):
-            write.replace(k, (put(program, write, k),))
         else:
-            write.keep(k)
+            write.replace(k, (put(program, write, k),))
+    write.keep_each(kept)
     return write.finish()
 
 

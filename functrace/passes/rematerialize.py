@@ -19,6 +19,7 @@ Layer: 6.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -97,12 +98,20 @@ def rematerialize_values(program: Program) -> Program:
         about 3 us per equation and round, where more than `LEAST_PEAK` bytes are alive; otherwise
         0.2 us.
     """
+    avals = program.avals
+    counts = Counter([avals[k] for k, _ in program.schedule])
+    if (
+        len(program.schedule) < 3
+        or sum([count * aval.nbytes for aval, count in counts.items()]) < LEAST_PEAK
+    ):
+        return program
+    lives = _lives(program)
     for _ in range(ROUNDS):
-        made = _once(program)
-        if made is None:
+        lower = _once(lives)
+        if lower is None:
             break
-        program = made
-    return program
+        lives = lower
+    return lives.program
 
 
 class _Lifetimes(NamedTuple):
@@ -110,6 +119,7 @@ class _Lifetimes(NamedTuple):
 
     Args:
         program: the program.
+        nbytes: by variable, its size.
         owners: by variable, the owner of its memory.
         made: by variable, the place of its operation in the schedule; -1 for inputs and constants.
         reads: by owner, the places of the operations that read it or a view of it, ascending.
@@ -119,6 +129,7 @@ class _Lifetimes(NamedTuple):
     """
 
     program: Program
+    nbytes: list[int]
     owners: list[int]
     made: list[int]
     reads: list[list[int]]
@@ -138,15 +149,14 @@ class _Lifetimes(NamedTuple):
     def is_due(self, i: int, when: int, dropped: Mapping[int, int]) -> bool:
         """Return True if a variable is rematerialized anyway, soon after a time."""
         late = dropped.get(self.owners[i], -1)
-        return (
-            late >= when
-            and self.traffic[late] - self.traffic[when] <= SOON * self.program.avals[i].nbytes
-        )
+        return late >= when and self.traffic[late] - self.traffic[when] <= SOON * self.nbytes[i]
 
 
 def _lives(program: Program) -> _Lifetimes:
     ops, avals, schedule = program.ops, program.avals, program.schedule
     end = len(schedule)
+    sizes = {aval: aval.nbytes for aval in set(avals)}
+    nbytes = [sizes[aval] for aval in avals]
     owners, made = list(range(len(ops))), [-1] * len(ops)
     reads: list[list[int]] = [[] for _ in ops]
     traffic = [0] * (end + 1)
@@ -154,13 +164,15 @@ def _lives(program: Program) -> _Lifetimes:
         primitive, operands, _ = ops[k]
         if primitive.view and operands[0] >= 0:
             owners[k] = owners[operands[0]]
-        count = program.result_count(k) if primitive.many else 1
-        made[k : k + count] = [place] * count
-        for i in {owners[i] for i in operands if i >= 0}:
-            reads[i].append(place)
-        traffic[place + 1] = traffic[place] + (
-            0 if owners[k] != k else sum([avals[j].nbytes for j in range(k, k + count)])
-        )
+        made[k], computed = place, nbytes[k]
+        if primitive.many:
+            for j in range(k + 1, k + program.result_count(k)):
+                made[j] = place
+                computed += nbytes[j]
+        for i in operands:
+            if i >= 0 and reads[owners[i]][-1:] != [place]:
+                reads[owners[i]].append(place)
+        traffic[place + 1] = traffic[place] + (computed if owners[k] == k else 0)
     changes = [0] * (end + 1)
     heirs: set[int] = set()
     kept = {owners[i] for i in program.output_ids}
@@ -177,22 +189,18 @@ def _lives(program: Program) -> _Lifetimes:
             ):
                 heirs.add(heir)  # it overwrites i
                 last -= 1
-            changes[place] += avals[i].nbytes
-            changes[last + 1] -= avals[i].nbytes
+            changes[place] += nbytes[i]
+            changes[last + 1] -= nbytes[i]
     alive: list[int] = []
     now = 0
     for change in changes[:end]:
         now += change
         alive.append(now)
-    return _Lifetimes(program, owners, made, reads, alive, traffic, kept)
+    return _Lifetimes(program, nbytes, owners, made, reads, alive, traffic, kept)
 
 
-def _once(program: Program) -> Program | None:
-    """Lower the highest peak; ``None`` if nothing is gained."""
-    avals, schedule = program.avals, program.schedule
-    if len(schedule) < 3 or sum([avals[k].nbytes for k, _ in schedule]) < LEAST_PEAK:
-        return None
-    lives = _lives(program)
+def _once(lives: _Lifetimes) -> _Lifetimes | None:
+    """Return the lifetimes of a program with a lower peak; ``None`` if nothing is gained."""
     highest = max(lives.alive)
     if highest < LEAST_PEAK:
         return None
@@ -200,14 +208,13 @@ def _once(program: Program) -> Program | None:
     dropped = _dropped(lives, peak)
     if not dropped:
         return None
-    made = _written(lives, peak, dropped)
-    return made if max(_lives(made).alive) <= (1.0 - LEAST_GAIN) * highest else None
+    made = _lives(_written(lives, peak, dropped))
+    return made if max(made.alive) <= (1.0 - LEAST_GAIN) * highest else None
 
 
 def _dropped(lives: _Lifetimes, peak: int) -> dict[int, int]:
     """Choose the arrays to rematerialize after the peak; returns the time of each."""
-    program, made, reads = lives.program, lives.made, lives.reads
-    ops, avals = program.ops, program.avals
+    made, reads, ops, nbytes = lives.made, lives.reads, lives.program.ops, lives.nbytes
     dropped: dict[int, int] = {}
 
     def cost(i: int, when: int, seen: set[int], *, is_paid: bool = False) -> float:
@@ -218,7 +225,7 @@ def _dropped(lives: _Lifetimes, peak: int) -> dict[int, int]:
             return 0.0
         seen.add(i)
         is_paid = lives.is_due(i, when, dropped) or (is_paid and lives.owners[i] not in dropped)
-        own = 0.0 if lives.owners[i] != i else _cost(program, i)
+        own = 0.0 if lives.owners[i] != i else _cost(lives, i)
         if own == _NEVER or len(seen) > MOST_OPERATIONS:
             return _NEVER
         return (0.0 if is_paid else own) + sum(
@@ -230,11 +237,13 @@ def _dropped(lives: _Lifetimes, peak: int) -> dict[int, int]:
             not 0 <= place < peak
             or lives.owners[i] != i
             or i in lives.outputs
-            or avals[i].nbytes < LEAST_VALUE
+            or nbytes[i] < LEAST_VALUE
+            or not reads[i]
+            or reads[i][-1] <= peak
         ):
             continue
-        own, most = _cost(program, i), MOST_PASSES * avals[i].nbytes
-        if not reads[i] or reads[i][-1] <= peak or own > most:
+        own, most = _cost(lives, i), MOST_PASSES * nbytes[i]
+        if own > most:
             continue
         late = next(t for t in reads[i] if t > peak)
         early = max([place, *[t for t in reads[i] if t <= peak]])
@@ -246,18 +255,17 @@ def _dropped(lives: _Lifetimes, peak: int) -> dict[int, int]:
     return dropped
 
 
-def _cost(program: Program, i: int) -> float:
+def _cost(lives: _Lifetimes, i: int) -> float:
     """Return the cost of an operation in bytes of memory traffic; infinite if it must not be
     repeated.
     """
-    primitive, operands, _ = program.ops[i]
-    avals = program.avals
-    dtype = avals[i].dtype
+    primitive, operands, _ = lives.program.ops[i]
+    dtype = lives.program.avals[i].dtype
     if primitive in ONE_PASS:
         passes = 1.0 if dtype.kind in "fbiu" and dtype != np.float16 else _NEVER
     else:
         passes = SEVERAL.get(dtype, {}).get(primitive, _NEVER)
-    return passes * max([avals[i].nbytes, *[avals[j].nbytes for j in operands if j >= 0]])
+    return passes * max([lives.nbytes[i], *[lives.nbytes[j] for j in operands if j >= 0]])
 
 
 def _written(lives: _Lifetimes, peak: int, dropped: Mapping[int, int]) -> Program:
@@ -287,8 +295,10 @@ def _written(lives: _Lifetimes, peak: int, dropped: Mapping[int, int]) -> Progra
         is_kept = given >= 0 and write.moved.get(j) == given and program.ops[j][0] is not CONSTANT
         return write.place(name_p, (given,), ("again",), write.position(i)) if is_kept else given
 
-    for place, (k, _) in enumerate(program.schedule):
-        for i in program.ops[k][1] if place > peak else ():
+    kept = [k for k, _ in program.schedule]
+    write.keep_each(kept[: peak + 1])
+    for place, k in enumerate(kept[peak + 1 :], peak + 1):
+        for i in program.ops[k][1]:
             if i >= 0 and owners[i] in dropped and lives.made[i] <= peak:
                 for j in (owners[i], i):  # all views of an array share one copy
                     if j not in placed:

@@ -50,10 +50,9 @@ def sink_operations(program: Program, *, are_inputs_held: bool = True) -> Progra
     if sum([count * aval.nbytes for aval, count in counts.items()]) < FEWEST_BYTES:
         return program
     times = _times(program, are_inputs_held)
-    order = sorted([k for k, _ in program.schedule], key=lambda k: (times[k], k))
+    order = sorted([k for k, _ in program.schedule], key=times.__getitem__)  # (stable)
     write = Rewrite(program)
-    for k in order:
-        write.keep(k)
+    write.keep_each(order)
     return write.finish()
 
 
@@ -61,6 +60,7 @@ def _times(program: Program, are_inputs_held: bool) -> list[int]:
     """Return the time at which each operation runs: its own, or just before a later operation."""
     ops, avals = program.ops, program.avals
     end = len(ops)
+    sizes = {aval: aval.nbytes for aval in set(avals)}
     owners = list(range(end))  # by variable, the owner of its memory
     readers: list[list[int]] = [[] for _ in range(end)]
     direct: dict[int, list[int]] = {}  # by view, its own readers
@@ -72,8 +72,9 @@ def _times(program: Program, are_inputs_held: bool) -> list[int]:
         for i in operands:
             if i in direct:
                 direct[i].append(k)
-        for i in {owners[i] for i in operands if i >= 0}:
-            readers[i].append(k)
+        for i in operands:
+            if i >= 0 and readers[owners[i]][-1:] != [k]:
+                readers[owners[i]].append(k)
     outputs = set(program.output_ids)
     kept = {owners[i] for i in outputs}
     # The caller keeps arguments and constants alive while the program runs.
@@ -87,10 +88,12 @@ def _times(program: Program, are_inputs_held: bool) -> list[int]:
         if primitive.many or primitive.effects or owners[k] != k or k in kept or not readers[k]:
             continue
         first = min([times[j] for j in readers[k]])
-        gain = avals[k].nbytes * (first - k)
+        if first == k:  # it stays where it is
+            continue
+        gain = sizes[avals[k]] * (first - k)
         for i in {owners[i] for i in operands if i >= 0} - kept:
             last = max([times[j] for j in readers[i] if j != k], default=k)
-            gain -= avals[i].nbytes * max(0, first - max(last, k))
+            gain -= sizes[avals[i]] * max(0, first - max(last, k))
         if gain >= 0:
             times[k] = first
     return times

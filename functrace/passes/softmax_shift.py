@@ -51,17 +51,15 @@ def drop_softmax_shifts(program: Program) -> Program:
     """
     if program.kinds.isdisjoint(EXTREMES):
         return program
-    write = Rewrite(program)
-    changed = False
-    for k, _ in program.schedule:
-        kept = _kept(program, k)
-        if kept is None:
-            write.keep(k)
-        else:
-            write.replace(k, (write.operand(kept),))
-            changed = True
-    if not changed:
+    kept = {k: same for k, _ in program.schedule if (same := _kept(program, k)) is not None}
+    if not kept:
         return program
+    write = Rewrite(program)
+    for k, _ in program.schedule:
+        if k in kept:
+            write.replace(k, (write.operand(kept[k]),))
+        else:
+            write.keep(k)
     return compact(write.finish())
 
 
