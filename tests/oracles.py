@@ -72,6 +72,22 @@ def precision(*values: Any) -> float:
     return max([200 * float(np.finfo(d).eps) for d in kinds if d.kind in "fc"], default=0.0)
 
 
+def is_same(found: Any, expected: Any) -> bool:
+    """Return True for equal dtypes, shapes, numbers and signs; signs of NaNs do not count. With
+    machine code, numbers are equal up to rounding.
+    """
+    a, b = np.asarray(found), np.asarray(expected)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind == "c":
+        return is_same(np.real(a), np.real(b)) and is_same(np.imag(a), np.imag(b))
+    if a.dtype.kind != "f":
+        return np.array_equal(a, b)
+    rounding = precision(b) if NATIVE[0] else 0.0
+    has_sign = np.isnan(b) | (np.signbit(a) == np.signbit(b))
+    return bool(np.all(has_sign & np.isclose(a, b, rounding, 0.0, equal_nan=True)))
+
+
 def assert_same_layout(found: Any, expected: Any) -> None:
     """Assert equal strides; with machine code, whose results are in C order, either these or C
     order.

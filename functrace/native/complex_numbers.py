@@ -287,7 +287,7 @@ def _power(x: _Complex, y: _Complex) -> _Complex:
         if n.value == 0:
             return _one(x[0]), _zero(x[0])
         if n.value in (1.0, 2.0, 3.0):
-            return (x, _mul(x, x), _mul(x, _mul(x, x)))[int(n.value) - 1]
+            return _zero_of_zero(x, (x, _mul(x, x), _mul(x, _mul(x, x)))[int(n.value) - 1])
         if float(n.value).is_integer() and abs(n.value) < 100:
             return _integer_power(x, int(n.value))
     # NumPy multiplies for powers that are integers.
@@ -298,14 +298,23 @@ def _power(x: _Complex, y: _Complex) -> _Complex:
 
 
 def _integer_power(x: _Complex, n: int) -> _Complex:
-    left, result = abs(n), (_one(x[0]), _zero(x[0]))
+    base, left, result = x, abs(n), (_one(x[0]), _zero(x[0]))
     while left:
         if left & 1:
             result = _mul(result, x)
         left >>= 1
         if left:
             x = _mul(x, x)
-    return _div((_one(x[0]), _zero(x[0])), result) if n < 0 else result
+    if n < 0:
+        return _div((_one(x[0]), _zero(x[0])), result)
+    return _zero_of_zero(base, result)
+
+
+def _zero_of_zero(x: _Complex, power: _Complex) -> _Complex:
+    """Return a power, which is 0.0 for zeros of all signs."""
+    is_zero = _both(x[0], x[0].test("equal", 0.0), x[1].test("equal", 0.0))
+    real, imag = (_select(is_zero, _zero(part), part) for part in power)
+    return real, imag
 
 
 def _sgn(x: _Complex) -> _Complex:

@@ -21,6 +21,7 @@ def chain(turns: int) -> Any:
     return f
 
 
+@pytest.mark.numpy_source
 @pytest.mark.parametrize(
     "transform", [ft.grad, ft.hessian, ft.vmap, lambda f: lambda x: ft.vjp(f, x)[0]]
 )
@@ -43,6 +44,7 @@ def test_large_arrays_are_compiled_at_the_first_call() -> None:
     assert [tier.name for tier in ft.debug.cache()] == ["source"]
 
 
+@pytest.mark.numpy_source
 def test_both_parts_of_a_pullback_are_listed() -> None:
     ft.clear_caches()
     _, pullback = ft.vjp(np.sin, X)

@@ -24,6 +24,7 @@ import numpy as np
 import functrace as ft
 from functrace.errors import FunctraceError
 from functrace.executor.cache import CACHE
+from tests.oracles import is_same
 
 NUMBERS: tuple[Any, ...] = (
     2, 3, True, False, 0, 1, -1, -2, 127, 255, 256, 300, -129, 2**31, 2**63, 2**64, -(2**63) - 1,
@@ -193,7 +194,7 @@ def run(column: Column, counts: Counter[str]) -> list[Difference]:
                 equal = (
                     np.allclose(found, right, 1e-12, 0, equal_nan=True)
                     if shortcut
-                    else same(found, right)
+                    else is_same(found, right)
                 )
                 if found.dtype != right.dtype or not equal:
                     differences.append(Difference(column, c, show(found), show(right)))
@@ -205,22 +206,6 @@ def run(column: Column, counts: Counter[str]) -> list[Difference]:
             else:
                 differences.append(Difference(column, c, show(found), show(right)))
     return differences
-
-
-def same(a: Any, b: Any) -> bool:
-    """Return True if two arrays have equal numbers and signs; signs of NaNs do not count."""
-    if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
-        return False
-    parts = (
-        ((a.real, b.real), (a.imag, b.imag))
-        if a.dtype.kind == "c"
-        else ((a, b),)
-        if a.dtype.kind == "f"
-        else ()
-    )
-    return all(
-        np.array_equal(np.signbit(p) | np.isnan(p), np.signbit(q) | np.isnan(q)) for p, q in parts
-    )
 
 
 def show(found: Any) -> str:

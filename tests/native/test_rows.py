@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -115,6 +116,63 @@ def test_large_angles_are_numpys_under_any_errstate(f: Any) -> None:
     for settings in ("ignore", "warn"):
         with np.errstate(all=settings):  # type: ignore[arg-type]
             np.testing.assert_array_equal(ft.jit(lambda x: f(x), backend="native")(x), f(x))
+
+
+SPECIAL = np.array([0.0, -0.0, 0.5, -0.5, np.nan, np.inf, -np.inf])
+FORMS: dict[str, Any] = {
+    "a number": lambda c, dtype: c,
+    "one element": lambda c, dtype: np.array([c], dtype),
+    "an array": lambda c, dtype: np.full(7, c, dtype),
+    "a column": lambda c, dtype: np.full((3, 1), c, dtype),
+}
+
+
+def assert_same_signs(f: Any, *args: Any) -> None:
+    with np.errstate(all="ignore"):
+        expected = f(*args)
+        for accuracy in ("ulp", "numpy"):
+            found = ft.jit(f, backend="native", accuracy=accuracy)(*args)  # type: ignore[arg-type]
+            for x, y in zip(found, expected, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-6)
+                signs = [np.signbit(z) & ~np.isnan(z) for z in (x, y)]
+                np.testing.assert_array_equal(*signs)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_clipped_zeros_have_numpys_signs(dtype: str, form: str) -> None:
+    x = SPECIAL.astype(dtype)
+    if form == "a column":
+        x = np.stack([x] * 3)
+    pairs = list(itertools.product([0.0, -0.0, np.nan, -1.0], [0.0, -0.0, np.nan, 0.25]))
+    bounds = [[FORMS[form](c, dtype) for c in pair] for pair in pairs]
+    assert_same_signs(lambda x: [np.clip(x, *pair) for pair in bounds], x)
+    assert_same_signs(lambda x: [np.clip(x[1], *pair) for pair in pairs], x)
+    low, high = (np.asarray(c) for c in bounds[0])
+    assert_same_signs(lambda x, low, high: [np.clip(x, low, high)], x, low, high)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_powers_of_zeros_and_infinities(dtype: str, form: str) -> None:
+    x = SPECIAL.astype(dtype)
+    exponents = [FORMS[form](c, dtype) for c in (0.5, -0.5, 1.5, 1.0, 2.0, 0.25)]
+    assert_same_signs(lambda x: [np.power(x, y) for y in exponents], x)
+    assert_same_signs(lambda x, y: [np.power(x, y)], x, np.asarray(exponents[0]))
+
+
+@pytest.mark.parametrize("dtype", ["c16", "c8"])
+def test_powers_of_complex_zeros(dtype: str) -> None:
+    parts, exponents = (0.0, -0.0, 1.5), (0, 1, 2, 3, 4, 1.0, 2.0, 5.0, 12)
+    x = np.array([complex(a, b) for a in parts for b in parts], dtype)
+
+    def powers(x: Any) -> Any:
+        found = [np.power(x, exponent) for exponent in exponents]
+        return [part(y) for y in found for part in (np.real, np.imag)]
+
+    assert_same_signs(powers, x)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i2", "u4"])

@@ -8,6 +8,7 @@ Layer: 7.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -95,6 +96,28 @@ def _power(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
         if exponent == -1.0:
             return builder.let("div", dtype, _number(1.0, x), x)
     return called(builder, "power", dtype, x, y)
+
+
+def _power_of_number(builder: Builder, dtype: DType, x: Atom, y: Atom) -> Atom:
+    """Return a power whose exponent is one number: of -0.0 and -inf, NumPy's root has other results
+    than its power.
+    """
+    if dtype.kind != "f" or not is_root_of_half():
+        return _power(builder, dtype, x, y)
+    if type(y) is Const:
+        is_root = float(y.value) == 0.5
+        return builder.let("sqrt", dtype, x) if is_root else _power(builder, dtype, x, y)
+    is_half = builder.let("equal", BOOL, y, _number(0.5, y))
+    root = builder.let("sqrt", dtype, builder.let("select", dtype, is_half, x, _number(1.0, x)))
+    exponent = builder.let("select", dtype, is_half, _number(1.0, y), y)
+    return builder.let("select", dtype, is_half, root, _power(builder, dtype, x, exponent))
+
+
+@functools.lru_cache(maxsize=1)
+def is_root_of_half() -> bool:
+    """Return True if ``np.power(x, 0.5)`` is a root (from NumPy 2.4 on)."""
+    with np.errstate(all="ignore"):
+        return bool(np.isnan(np.power(np.array([-np.inf, -np.inf]), 0.5)).all())
 
 
 def called(builder: Builder, op: str, dtype: DType, *x: Atom) -> Atom:
@@ -229,6 +252,18 @@ def _clip(builder: Builder, dtype: DType, x: Atom, low: Atom, high: Atom) -> Ato
     return extreme(builder, "minimum", extreme(builder, "maximum", x, low), high)
 
 
+def _clip_by_numbers(builder: Builder, dtype: DType, x: Atom, low: Atom, high: Atom) -> Atom:
+    """Clip by one number each: a zero between zeros keeps its sign."""
+    let, kept = builder.let, x
+    for op, bound in (("less", low), ("greater", high)):
+        kept = let("select", dtype, let(op, BOOL, kept, bound), bound, kept)
+    for bound in (high, low):
+        is_number = type(bound) is Const and bound.value == bound.value
+        if dtype.kind == "f" and not is_number:
+            kept = let("select", dtype, let("is_nan", BOOL, bound), bound, kept)
+    return kept
+
+
 def _relu(builder: Builder, dtype: DType, x: Atom) -> Atom:
     return extreme(builder, "maximum", x, _number(0, x))
 
@@ -339,6 +374,19 @@ WRITERS: Mapping[Primitive, tuple[Writer, int]] = {
 }  # fmt: skip
 """By primitive, the writer and the cost of an element."""
 
+OF_NUMBERS: Mapping[Primitive, Writer] = {
+    ops.power: _power_of_number,
+    edges.plain_power: _power_of_number,
+    ops.clip: _clip_by_numbers,
+}
+"""Writers for second and third operands of which NumPy's loop has one number."""
+
+
+def _is_number(op: Operation, x: Value) -> bool:
+    """Return True if NumPy's loop reads the same element of an operand at every step."""
+    return not x.shape or (math.prod(x.shape) == 1 and math.prod(op.shape) != 1)
+
+
 COMPLEX_OPS: Mapping[Primitive, str] = {
     ops.add: "add", ops.sub: "sub", ops.mul: "mul", ops.div: "div", ops.neg: "neg",
     ops.conj: "conj", ops.square: "square", ops.reciprocal: "reciprocal", ops.exp: "exp",
@@ -375,10 +423,10 @@ CASTS_ALL = {ops.sigmoid, ops.relu, ops.stop_gradient}
 def row_of(primitive: Primitive, write: Writer, cost: int) -> Row:
     """Return the row of an elementwise primitive."""
 
-    run: Callable[..., Atom] = write
-
     def row(low: Lowering, op: Operation) -> Value:
         dtype = op.dtype
+        of_numbers = primitive in OF_NUMBERS and all(_is_number(op, x) for x in op.operands[1:])
+        run: Callable[..., Atom] = OF_NUMBERS[primitive] if of_numbers else write
         kinds = op.typed.dtypes if primitive not in CASTS_ALL else (dtype,) * len(op.operands)
 
         def element(inner: Lowering, *atoms: Atom) -> Atom:

@@ -11,6 +11,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError
+from tests import oracles
 
 rng = np.random.default_rng(0)
 
@@ -73,8 +74,7 @@ def copied(tree: Any, order: Any = "K") -> Any:
 def assert_same(found: Any, expected: Any) -> None:
     assert ft.tree.structure(found) == ft.tree.structure(expected)
     for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert (a.dtype, np.shape(a)) == (b.dtype, np.shape(b))
+        oracles.assert_same(a, b)
 
 
 @pytest.mark.sampled(3)

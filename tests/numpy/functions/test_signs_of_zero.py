@@ -12,6 +12,7 @@ import pytest
 
 import functrace as ft
 from functrace.ops.elementwise import UFUNCS
+from tests.oracles import is_same
 
 Array = np.ndarray[Any, Any]
 KINDS = ("bool", "int64", "uint8", "float16", "float32", "float64", "complex128")
@@ -30,18 +31,6 @@ def sample(kind: str) -> Array:
         parts = (0.0, -0.0, 1.5, -np.inf, np.nan)
         return np.array([complex(a, b) for a in parts for b in (0.0, -0.0, -1.0)], dtype)
     return np.array([True, False]) if dtype.kind == "b" else np.array([0, 1, 2, 3, 5], dtype)
-
-
-def is_same(found: Any, expected: Any) -> bool:
-    """Return True if elements and signs of zeros are equal; NaN equals NaN."""
-    a, b = np.asarray(found), np.asarray(expected)
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.dtype.kind == "c":
-        return is_same(a.real, b.real) and is_same(a.imag, b.imag)
-    if a.dtype.kind != "f":
-        return np.array_equal(a, b)
-    return bool(np.all((np.isnan(a) & np.isnan(b)) | ((a == b) & (np.signbit(a) == np.signbit(b)))))
 
 
 def calls(ufunc: np.ufunc, kind: str) -> list[tuple[str, Callable[[Any], Any]]]:
