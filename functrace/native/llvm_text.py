@@ -17,7 +17,10 @@ from typing import Final, final
 
 import numpy as np
 
+from functrace.native.kernels import KERNELS
 from functrace.native.loop_ir import (
+    INT64,
+    ZERO,
     Affine,
     Assign,
     Atom,
@@ -38,6 +41,8 @@ from functrace.native.loop_ir import (
     Statement,
     Store,
     While,
+    at,
+    atoms_of,
     buffers_of,
     walk,
     work_of,
@@ -146,6 +151,10 @@ class Printer:
         self._vectors: set[str] = set()
         self._spread: dict[str, str] = {}
         """Vectors all of whose lanes are a scalar, by scalar."""
+        self._is_vectorized = False
+        """True in loops that LLVM may vectorize: it knows the vector forms of single kernels."""
+        self._paired: set[str] = set()
+        """Values that are computed together with others."""
         self._repeats = Repeats({}, {})
         self._symbol = ""
         self.functions: dict[Hashable, tuple[str, str]] = {}
@@ -290,8 +299,13 @@ class Printer:
 
     def block(self, statements: Sequence[Statement]) -> None:
         """Print a block."""
+        pairs = {} if self._is_vectorized else _pairs_in(statements)
         for statement in statements:
             match statement:
+                case Let() if id(statement) in pairs:
+                    self._let_pair(pairs[id(statement)])
+                case Let() if f"%{statement.name}" in self._paired:
+                    pass
                 case Let():
                     self._let(statement)
                 case Load() if self._lane:
@@ -437,9 +451,15 @@ class Printer:
         self._add(f"store {many} {text}, ptr {where}, align {store.buffer.dtype.itemsize}")
 
     def _for(self, loop: For) -> None:
-        if loop.lanes and self._lanes == 1 and _fits_in_lanes(loop):
-            self._in_lanes(loop)
-            return
+        if self._lanes == 1 and _fits_in_lanes(loop):
+            if loop.lanes:
+                self._in_lanes(loop)
+                return
+            lanes = _lanes_of(loop)
+            if lanes:
+                for part in _in_vectors(loop, lanes):
+                    self._for(part)
+                return
         head, end = f"L{loop.counter}", f"E{loop.counter}"
         steps = f"%{loop.counter}.steps" if loop.reverse else f"%{loop.counter}"
         count = self.atom(loop.count)
@@ -455,7 +475,10 @@ class Printer:
         if loop.reverse:
             last = self._value(f"sub nsw i64 {count}, 1")
             self._add(f"%{loop.counter} = sub nsw i64 {last}, {steps}")
+        outer = self._is_vectorized
+        self._is_vectorized = loop.independent and not any(type(s) is For for s in loop.body)
         self.block(loop.body)
+        self._is_vectorized = outer
         if _looks_for_signals(loop):
             self._look(steps, loop.body)
         self._add(f"{steps}.next = add nuw nsw i64 {steps}, 1")
@@ -512,6 +535,22 @@ class Printer:
         self._add(f"%{let.name} = {text}")
         if self._lane:
             self._vectors.add(let.name)
+
+    def _let_pair(self, lets: Sequence[Let]) -> None:
+        """Print a call that computes several functions of the same operands."""
+        first = lets[0]
+        x = [f"{self.kind(a.dtype)} {self.atom(a)}" for a in first.operands]
+        op = "+".join(let.op for let in lets)
+        dtype = first.operands[0].dtype
+        self.calls.add((op, dtype.str[1:]))
+        name = kernel_name(op, dtype) + ("" if self._lanes == 1 else f"_v{self._lanes}")
+        kind = f"{{ {', '.join(self.kind(let.dtype) for let in lets)} }}"
+        both = self._value(f"call {kind} @{name}({', '.join(x)})")
+        for place, let in enumerate(lets):
+            self._add(f"%{let.name} = extractvalue {kind} {both}, {place}")
+            self._paired.add(f"%{let.name}")
+            if self._lane:
+                self._vectors.add(let.name)
 
     def _operation(self, let: Let) -> str:
         op, operands, dtype = let.op, let.operands, let.dtype
@@ -597,6 +636,23 @@ class Printer:
         return f"{'sext' if source.kind == 'i' else 'zext'} {a} {text} to {b}"
 
 
+TOGETHER: Final = ("cos", "sin")
+"""Kernels that compute nearly the same: of the same operand, one call computes both."""
+
+
+def _pairs_in(block: Sequence[Statement]) -> dict[int, list[Let]]:
+    """Return the kernels of a block that are computed together, by id of the first one of each group."""
+    groups: dict[tuple[Atom, ...], list[Let]] = {}
+    for statement in block:
+        if type(statement) is Let and statement.op in TOGETHER:
+            groups.setdefault(statement.operands, []).append(statement)
+    return {
+        id(lets[0]): sorted(lets, key=lambda let: let.op)
+        for lets in groups.values()
+        if len({let.op for let in lets}) == len(lets) == len(TOGETHER)
+    }
+
+
 def _looks_for_signals(statement: Statement) -> bool:
     """Return True if the code of a loop looks for signals."""
     if type(statement) is While:
@@ -626,6 +682,92 @@ def _fits_in_lanes(loop: For) -> bool:
     return True
 
 
+def _lanes_of(loop: For) -> int:
+    """Return the lanes of the vectors that a loop over elements is printed as; 0 to leave it to LLVM.
+
+    LLVM unrolls a short loop before it vectorizes loops; in a long one with several kernels, its
+    vectors wait for one kernel after the other.
+    """
+    lets = [s for s in loop.body if type(s) is Let]
+    accesses = [s for s in loop.body if isinstance(s, Load | Store)]
+    stored = {s.buffer.name: s.index for s in accesses if type(s) is Store}
+    names = [x.name for s in loop.body for x in atoms_of(s) if type(x) is Scalar]
+    if (
+        type(loop.count) is not Const
+        or not loop.independent
+        or loop.reverse
+        or loop.counter in names
+        or not stored
+        or any(stored.get(s.buffer.name, s.index) != s.index for s in accesses)
+    ):
+        return 0
+    sizes = [s.dtype.itemsize for s in lets if s.dtype.kind == "f"]
+    sizes += [s.buffer.dtype.itemsize for s in accesses if s.buffer.dtype.kind == "f"]
+    if not sizes:
+        return 0
+    count, most = loop.count.value, VECTORS * WIDEST // max(sizes)
+    if not count & (count - 1) and count * min(sizes) >= 16 and count <= most:
+        return count
+    if sum(let.op in KERNELS for let in lets) < 2:
+        return 0
+    return next((lanes for lanes in (most, WIDEST // max(sizes)) if lanes <= count), 0)
+
+
+def _in_vectors(loop: For, lanes: int) -> list[For]:
+    """Return a loop over elements as loops over lanes. The last vector overlaps the one before, unless
+    the loop overwrites what it reads.
+    """
+    assert type(loop.count) is Const
+    many, rest = divmod(loop.count.value, lanes)
+    lane, block = f"{loop.counter}.lane", f"{loop.counter}.block"
+
+    def part(first: Affine, name: str, count: int, *, is_vector: bool) -> For:
+        body = _moved(loop, first.plus(Affine(((name, 1),))), name)
+        return For(name, Const(count, INT64), False, body, True, is_vector)
+
+    inner = part(Affine(((block, lanes),)) if many > 1 else ZERO, lane, lanes, is_vector=True)
+    found = [inner] if many == 1 else [For(block, Const(many, INT64), False, [inner], True)]
+    written = {s.buffer.name for s in loop.body if type(s) is Store}
+    is_repeatable = not any(type(s) is Load and s.buffer.name in written for s in loop.body)
+    if rest and is_repeatable:
+        last = at(loop.count.value - lanes)
+        found.append(part(last, f"{loop.counter}.last", lanes, is_vector=True))
+    elif rest:
+        found.append(part(at(many * lanes), f"{loop.counter}.rest", rest, is_vector=False))
+    return found
+
+
+def _moved(loop: For, position: Affine, suffix: str) -> list[Statement]:
+    """Return the body of a loop at another position, with new names."""
+    own = {s.name for s in loop.body if isinstance(s, Let | Load)}
+
+    def atom(x: Atom) -> Atom:
+        return Scalar(f"{x.name}.{suffix}", x.dtype) if type(x) is Scalar and x.name in own else x
+
+    def index(x: Affine) -> Affine:
+        factor, rest = _without(x, loop.counter)
+        return rest.plus(position, factor)
+
+    found: list[Statement] = []
+    for s in loop.body:
+        match s:
+            case Let(name, dtype, op, operands):
+                found.append(Let(f"{name}.{suffix}", dtype, op, tuple(map(atom, operands))))
+            case Load(name, dtype, buffer, place):
+                found.append(Load(f"{name}.{suffix}", dtype, buffer, index(place)))
+            case Store(buffer, place, value):
+                found.append(Store(buffer, index(place), atom(value)))
+            case Fail(value, code):
+                found.append(Fail(atom(value), code))
+            case _:
+                raise AssertionError(s)
+    return found
+
+
+WIDEST: Final = 64
+"""Bytes of a vector."""
+VECTORS: Final = 4
+"""Vectors that are computed together: a kernel waits for its own results."""
 FEWEST_VECTORIZED: Final = 16
 """Steps below which LLVM vectorizes a loop with masks, unless they are a multiple of the lanes."""
 LANES: Final = 8
@@ -638,7 +780,7 @@ BETWEEN_SIGNALS: Final = 1 << 22
 
 def kernel_name(op: str, dtype: DType) -> str:
     """Return the name of the function of a kernel."""
-    return f"functrace_{op}_{dtype.str[1:]}"
+    return f"functrace_{op.replace('+', '_')}_{dtype.str[1:]}"
 
 
 def _suffix(kind: str) -> str:
@@ -800,8 +942,9 @@ def kernels_text(
             done.add((op, code))
             dtype = np.dtype(code)
             builder = Builder()
-            names = [Scalar(f"a{k}", dtype) for k in range(operand_count(kernels[op]))]
-            result = kernels[op](builder, *names)
+            own = [kernels[one] for one in op.split("+")]
+            names = [Scalar(f"a{k}", dtype) for k in range(operand_count(own[0]))]
+            results = [kernel(builder, *names) for kernel in own]
             wanted = {1, *printer.vector_calls, *[width // dtype.itemsize for width in widths]}
             for lanes in sorted(wanted):
                 inner = Printer(lanes)
@@ -809,13 +952,23 @@ def kernels_text(
                 printer.calls |= inner.calls
                 printer.declarations |= inner.declarations
                 shown = ", ".join(f"{inner.kind(dtype)} %{name.name}" for name in names)
-                kind = inner.kind(result.dtype)
+                kinds = [inner.kind(result.dtype) for result in results]
+                kind = kinds[0] if len(kinds) == 1 else f"{{ {', '.join(kinds)} }}"
                 symbol = kernel_name(op, dtype) + ("" if lanes == 1 else f"_v{lanes}")
                 kept += [symbol] if widths else []
                 number = 2 if widths else 1
+                value = inner.atom(results[0])
+                if len(kinds) > 1:
+                    value = "poison"
+                    for place, result in enumerate(results):
+                        one = f"{kinds[place]} {inner.atom(result)}"
+                        inner.lines.append(
+                            f"  %r{place} = insertvalue {kind} {value}, {one}, {place}"
+                        )
+                        value = f"%r{place}"
                 texts.append(
                     f"define internal {kind} @{symbol}({shown}) #{number} {{\nentry:\n"
-                    + "\n".join([*inner.lines, f"  ret {kind} {inner.atom(result)}", "}"])
+                    + "\n".join([*inner.lines, f"  ret {kind} {value}", "}"])
                 )
     if kept:
         texts.append(
