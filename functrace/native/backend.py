@@ -45,6 +45,11 @@ class NativeBackend:
 
     def compile(self, plan: Plan) -> Compiled:
         """Compile a plan."""
+        from functrace.native.zero_dimensional import with_arrays
+
+        return with_arrays(plan.program, self._compile(plan))
+
+    def _compile(self, plan: Plan) -> Compiled:
         from functrace.native.lowering import NoNativeForm
 
         if self.falls_back and self.splits:
