@@ -8,7 +8,6 @@ Layer: 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,10 +38,10 @@ def with_arrays(program: Program, run: Compiled) -> Compiled:
         return run
 
     def call(*arguments: object) -> Any:
-        results: Sequence[object] | None = run(*arguments)
+        results: Any = run(*arguments)
         if results is None:
             return None
-        made = list(results)
+        made: list[object] = list(results)
         for k in places:
             made[k] = np.asarray(made[k])
         return tuple(made)
