@@ -22,7 +22,7 @@ BASE = {
 }  # fmt: skip
 LAYERS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"},
-    {"executor"}, {"native"}, {"api"},
+    {"executor"}, {"native", "xla"}, {"api"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
 API_FILES = {

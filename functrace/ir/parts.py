@@ -381,23 +381,34 @@ def with_inputs(
     return write.finish(write.keep_all())
 
 
-def closed_over(program: Program) -> tuple[Program, list[Any]]:
-    """Return the program with its constants as additional last inputs, and their values."""
+def closed_over(program: Program, least_bytes: int = 0) -> tuple[Program, list[Any]]:
+    """Return the program with its constants as additional last inputs, and their values.
+
+    Args:
+        program: any program.
+        least_bytes: bytes from which a constant becomes an input; 0 for all constants.
+    """
+    moved = {
+        i: value
+        for i, value in program.constant_values.items()
+        if not least_bytes or program.avals[i].nbytes >= least_bytes
+    }
+    kept = {i: value for i, value in program.constant_values.items() if i not in moved}
     ops = list(program.ops)
-    for i in program.constant_values:
+    for i in moved:
         ops[i] = (INPUT, (), (program.avals[i],))
     made = Program(
         ops,
         program.avals,
         program.literals,
-        (*program.input_ids, *program.constant_values),
-        {},
+        (*program.input_ids, *moved),
+        kept,
         program.output_ids,
         positions=program.positions,
         name=program.name,
         input_names=program.input_names,
     )
-    return made, list(program.constant_values.values())
+    return made, list(moved.values())
 
 
 def holds_kept(*params: object) -> bool:

@@ -13,10 +13,13 @@ from functrace.executor.config import CONFIG
 from functrace.executor.runner import HOT, OFTEN, VERY_OFTEN
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from functrace.executor.backend import Backend
     from functrace.ir.program import Program
+    from functrace.xla.program import XlaBackend
 
-BackendName: TypeAlias = Literal["numpy", "native", "auto"]
+BackendName: TypeAlias = Literal["numpy", "native", "auto", "xla"]
 """Name of a backend."""
 
 Accuracy: TypeAlias = Literal["ulp", "numpy"]
@@ -53,6 +56,11 @@ def compile_hot(
 HOT.append(compile_hot)
 
 
+def is_for_xla(backend: object) -> TypeIs[XlaBackend]:
+    """Return True if a backend compiles programs with XLA; imports nothing."""
+    return hasattr(backend, "keep_on_device")
+
+
 def check_accuracy(accuracy: str, owner: str) -> None:
     """Check the name of an accuracy.
 
@@ -65,12 +73,15 @@ def check_accuracy(accuracy: str, owner: str) -> None:
         )
 
 
-def chosen_backend(name: str | None, accuracy: str = "ulp") -> Backend | WhenHot | None:
+def chosen_backend(
+    name: str | None, accuracy: str = "ulp", **on_device: object
+) -> Backend | WhenHot | XlaBackend | None:
     """Return a backend; ``None`` for NumPy source.
 
     Args:
         name: its name; ``None`` for the default, see `functrace.config`.
         accuracy: distance of the results of machine code from NumPy's.
+        on_device: the choices of `XlaBackend`, which have no meaning for the others.
 
     Raises:
         ArgumentError: if there is no backend or accuracy of that name, or if the backend has no
@@ -79,6 +90,22 @@ def chosen_backend(name: str | None, accuracy: str = "ulp") -> Backend | WhenHot
     """
     check_accuracy(accuracy, "jit")
     is_exact = accuracy == "numpy"
+    if name == "xla":
+        from functrace.xla.program import XlaBackend, check_installed
+
+        if is_exact:
+            raise ArgumentError(
+                'jit: XLA does not keep NumPy\'s bits: accuracy="numpy" with backend="xla"',
+                fix='backend="native" or backend="numpy"',
+            )
+        check_installed()
+        return XlaBackend(**on_device)  # type: ignore[arg-type]
+    for word, value in on_device.items():
+        if value is not None and value is not False and value != frozenset():
+            raise ArgumentError(
+                f'jit: {word}= is a choice of backend="xla", but backend={name!r}',
+                fix='backend="xla"',
+            )
     if name is None:
         setting = CONFIG.native
         if setting is False:
@@ -94,7 +121,7 @@ def chosen_backend(name: str | None, accuracy: str = "ulp") -> Backend | WhenHot
     if name not in ("native", "auto"):
         raise ArgumentError(
             f"jit: there is no backend {name!r}",
-            fix='backend="numpy", backend="native" or backend="auto"',
+            fix='backend="numpy", backend="native", backend="auto" or backend="xla"',
         )
     from functrace.native.backend import EXACT, NATIVE
     from functrace.native.llvm import machine

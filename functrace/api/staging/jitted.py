@@ -62,7 +62,7 @@ import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, function_name
 from functrace.api.capture.transformed import transformed
-from functrace.api.staging.backends import Accuracy, BackendName, chosen_backend
+from functrace.api.staging.backends import Accuracy, BackendName, chosen_backend, is_for_xla
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
 from functrace.api.staging.program_cache import (
@@ -143,6 +143,10 @@ def jit(
     passes: Sequence[UserPass] = ...,
     backend: BackendName | None = ...,
     accuracy: Accuracy = ...,
+    in_shardings: object = ...,
+    out_shardings: object = ...,
+    keep_on_device: bool = ...,
+    host_callbacks: Sequence[str] = ...,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -158,6 +162,10 @@ def jit(
     passes: Sequence[UserPass] = ...,
     backend: BackendName | None = ...,
     accuracy: Accuracy = ...,
+    in_shardings: object = ...,
+    out_shardings: object = ...,
+    keep_on_device: bool = ...,
+    host_callbacks: Sequence[str] = ...,
 ) -> Jitted[..., Any]: ...
 @overload
 def jit(
@@ -173,6 +181,10 @@ def jit(
     passes: Sequence[UserPass] = ...,
     backend: BackendName | None = ...,
     accuracy: Accuracy = ...,
+    in_shardings: object = ...,
+    out_shardings: object = ...,
+    keep_on_device: bool = ...,
+    host_callbacks: Sequence[str] = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @entry
 def jit(
@@ -188,6 +200,10 @@ def jit(
     passes: Sequence[UserPass] = (),
     backend: BackendName | None = None,
     accuracy: Accuracy = "ulp",
+    in_shardings: object = None,
+    out_shardings: object = None,
+    keep_on_device: bool = False,
+    host_callbacks: Sequence[str] = (),
 ) -> Any:
     """Make a function that computes ``f`` by generated code, compiled once per signature.
 
@@ -211,7 +227,8 @@ def jit(
             is dropped first.
         passes: functions from a program to an equal one, which are applied before this function is
             compiled.
-        backend: "numpy" for generated NumPy code; "native" for machine code, which
+        backend: "xla" for a function that XLA compiles, through JAX (the extra ``xla``); "numpy" for
+            generated NumPy code; "native" for machine code, which
             LLVM makes in 20 to 500 ms (the extra ``native``). Operations without a native form run
             in NumPy. Machine code returns NumPy's results up to rounding. "auto": NumPy code first,
             machine code once a program on small arrays has been called 32 times; it is compiled in
@@ -221,6 +238,12 @@ def jit(
             itself, with errors of about one unit in the last place; "numpy" for results that equal
             NumPy's to the bit: these functions then run in NumPy, which splits the program. It
             is for ``backend="native"`` and "auto". `functrace.debug.explain` shows what runs in NumPy.
+        in_shardings, out_shardings: with ``backend="xla"``, shardings of JAX for the arguments and the
+            results, as ``jax.jit`` takes them: prefixes of their pytrees.
+        keep_on_device: with ``backend="xla"``, True to return JAX's arrays, which stay on their
+            devices; they may be arguments in any case.
+        host_callbacks: with ``backend="xla"``, names of primitives without a form in XLA that may run
+            in NumPy, on the host.
 
     Returns:
         a function with the results of ``f``, as fresh arrays; a Python number becomes a NumPy
@@ -256,6 +279,13 @@ def jit(
     }
     options |= {"guards": guards, "max_paths": max_paths, "passes": passes, "backend": backend}
     options["accuracy"] = accuracy
+    on_device = {
+        "in_shardings": in_shardings,
+        "out_shardings": out_shardings,
+        "keep_on_device": keep_on_device,
+        "host_callbacks": frozenset(host_callbacks),
+    }
+    options |= on_device
     rows = as_passes(passes, "jit")
     if rows and guards:
         raise ArgumentError(
@@ -275,8 +305,9 @@ def jit(
         raise ArgumentError(
             f"jit of {name}: {what} takes no donated arrays", fix="omit donate_argnums"
         )
-    compiler = chosen_backend(backend, accuracy)
+    compiler = chosen_backend(backend, accuracy, **on_device)
     cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None, compiler)
+    device_arrays = compiler.arrays() if is_for_xla(compiler) else ()
     first, tick, often = cache.root.next, cache.tick, cache.often
     is_static, ndarray = statics.any, np.ndarray
     others: dict[object, Callable[..., Any]] = {}
@@ -342,7 +373,7 @@ def jit(
                     if miss.__class__ is not Miss:
                         return miss.applied(call)
             try:
-                signature = Signature(statics, args, kwargs, name, jitted)
+                signature = Signature(statics, args, kwargs, name, jitted, device_arrays)
             except BoxedArrays as boxed:
                 return boxed.run(again, f, args, kwargs)
             if guards and signature.is_traced:

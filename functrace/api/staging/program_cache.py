@@ -20,7 +20,7 @@ import numpy as np
 from functrace.api.capture.closures import reads_of
 from functrace.api.capture.random_draws import watching
 from functrace.api.capture.record import RecordedCall
-from functrace.api.staging.backends import WhenHot
+from functrace.api.staging.backends import WhenHot, is_for_xla
 from functrace.api.staging.disabling import ENTERED_COUNT
 from functrace.api.staging.donation import DonatedArrays
 from functrace.api.staging.guards import (
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from functrace.executor.backend import Backend
     from functrace.native.engine import Front
     from functrace.tree import PyTreeSpec
+    from functrace.xla.program import XlaBackend
 
 MOST_FRONTS: Final = 8
 """Programs of one jitted function that are machine code which is called directly; the newest is. They
@@ -148,12 +149,14 @@ class StagedProgram(Specialization):
         out_tree: PyTreeSpec,
         passes: Sequence[Pass] = (),
         piece: PathSegment | None = None,
-        backend: Backend | WhenHot | None = None,
+        backend: Backend | WhenHot | XlaBackend | None = None,
     ) -> None:
-        self.backend: Backend | WhenHot | None = backend
+        self.backend: Backend | WhenHot | XlaBackend | None = backend
         super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
         self.program, self.out_tree, self.passes, self.piece = program, out_tree, passes, piece
         self.is_leaf = out_tree.is_leaf()
+        self.tree: PyTreeSpec | None = None
+        """The structure of ``(args, kwargs)``."""
         self.calls = 0
         """Calls that did not take the fast path."""
         self.when_compiled: Callable[[StagedProgram], None] | None = None
@@ -166,6 +169,9 @@ class StagedProgram(Specialization):
             from functrace.api.staging.background import counted
 
             return counted(self.program, self.passes, self.backend, self._set_run)
+        if is_for_xla(self.backend):
+            assert self.tree is not None
+            return self.backend.compiled(self.program, self.passes, self.tree, self.out_tree)
         run = compile_at_once(self.program, passes=self.passes, backend=self.backend)
         self._set_run(run)
         return run
@@ -179,6 +185,9 @@ class StagedProgram(Specialization):
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
         """Generated code that takes the constants as further arguments."""
+        if is_for_xla(self.backend):
+            assert self.tree is not None
+            return self.backend.compiled(self.closed[0], self.passes, self.tree, self.out_tree)
         backend = None if isinstance(self.backend, WhenHot) else self.backend
         return compile_at_once(self.closed[0], passes=self.passes, backend=backend)
 
@@ -305,7 +314,7 @@ class ProgramCache(Table[StagedProgram]):
         passes: Sequence[Pass],
         maxsize: int,
         max_paths: int | None,
-        backend: Backend | WhenHot | None = None,
+        backend: Backend | WhenHot | XlaBackend | None = None,
     ) -> None:
         if maxsize < 1 or (max_paths is not None and max_paths < 1):
             what = (
@@ -316,7 +325,7 @@ class ProgramCache(Table[StagedProgram]):
             raise ArgumentError(f"jit: {what} no program", fix="give 1 or more")
         self.signatures = SignatureGuard(name)
         self.f, self.function, self.donated, self.passes = f, name, donated, passes
-        self.backend: Backend | WhenHot | None = backend
+        self.backend: Backend | WhenHot | XlaBackend | None = backend
         self.maxsize, self.max_paths = maxsize, max_paths
         self.retraces = RetraceLog(name)
         self.misses = self.guard_misses = 0
@@ -468,6 +477,7 @@ class ProgramCache(Table[StagedProgram]):
             staged = StagedProgramWithDonation(program, call.out_tree, self.passes, places, name)
         else:
             staged = StagedProgram(program, call.out_tree, self.passes, backend=self.backend)
+            staged.tree = signature.tree
             if self.backend is not None and reads is None and self._is_direct(signature, staged):
                 staged.when_compiled = self._install_front
         before = next(self.leaves(self.root.next.get(signature.key)), None)

@@ -135,7 +135,17 @@ class Signature:
         kwargs: dict[str, Any],
         name: str,
         jitted: object,
+        device_arrays: tuple[type, ...] = (),
     ) -> None:
+        """Take a call apart.
+
+        Args:
+            statics: the static parameters.
+            args, kwargs: of the call.
+            name: the function's name, for messages.
+            jitted: the jitted function.
+            device_arrays: further types of arrays, which are passed on as they are.
+        """
         self.static: dict[int | str, Any] = {}
         if statics.any:
             self.static.update({k: args[k] for k in statics.positions if k < len(args)})
@@ -157,7 +167,11 @@ class Signature:
         self.specs: list[Any] = []
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
-            self._add(k, leaf, name)
+            if device_arrays and isinstance(leaf, device_arrays):
+                self.specs.append((leaf.shape, leaf.dtype))
+                self.values.append(leaf)
+            else:
+                self._add(k, leaf, name)
         self.statics = keys
         self.key = self._key(args, keys)
 
