@@ -683,7 +683,9 @@ class Lowering:
             ]
             flat = all(view is None or is_flat(view, space, run) for view in views)
             cost = max((value.cost for value in order), default=0)
-            RunNest(self, space, leader.order, reductions, element, flat, cost).write(join)
+            stores = len(reductions) < len(roots)
+            nest = RunNest(self, space, leader.order, reductions, element, flat, cost, stores)
+            nest.write(join)
         for root in roots:
             if root.number in variables:
                 atom = self.builder.get(variables[root.number])

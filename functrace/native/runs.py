@@ -100,6 +100,8 @@ class RunNest:
         is_flat: True if all arrays continue along the axes of the run. If not, and if rows are not
             whole numbers of steps, elements are written to lines of memory before they are added.
         cost: of the code of an element.
+        stores: True if the code of an element stores it, perhaps where it is read: an element must
+            not be computed twice.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class RunNest:
         body: Body,
         is_flat: bool,
         cost: int,
+        stores: bool,
     ) -> None:
         self._low, self._space, self._body = low, space, body
         self._outer = order.axes[: len(order.axes) - order.run]
@@ -127,7 +130,7 @@ class RunNest:
         self._has_lines = not is_flat and row % self._lanes != 0
         self._is_flat = is_flat or self._has_lines
         is_cheap = cost <= CHEAP and not self._has_lines
-        self._is_cheap = is_cheap and len(self._sums) == len(roots)
+        self._is_cheap = is_cheap and len(self._sums) == len(roots) and not stores
         self._times = max(1, WIDE // max(root.dtype.itemsize for root in roots))
         has_rows = is_flat or (
             row % (self._times * self._lanes) == 0 and self._parts_begin_with(size, self._times)
