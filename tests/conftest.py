@@ -18,6 +18,11 @@ these, CI takes `CI_SHARE` times as many as the default run; what is left is mar
 
 The choice depends on the parameters' ids only, so it is the same in every process. A quick run
 takes one.
+
+``--native`` compiles every program to machine code. Its results are NumPy's up to rounding: the
+comparisons of `tests.oracles` then allow for it. Tests that are about NumPy's source are marked
+``numpy_source`` and left out. LLVM makes such a run ten times as long; ``--one-in 20`` takes one test
+in 20, chosen by its id.
 """
 
 from __future__ import annotations
@@ -46,8 +51,11 @@ EXAMPLES = {"quick": 3, "not full": 10, "(full or draws) and not release": 25}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--native``: programs are compiled to machine code."""
+    """Add ``--native``: programs are compiled to machine code; and ``--one-in``: a sample."""
     parser.addoption("--native", action="store_true", help="compile programs to machine code")
+    parser.addoption(
+        "--one-in", type=int, default=1, metavar="N", help="take one test in N, chosen by its id"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -123,6 +131,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not is_marked(item, "full")]
     if config.getoption("native"):
         items[:] = [item for item in items if not is_marked(item, "numpy_source")]
+    interval = config.getoption("one_in")
+    if interval > 1:
+        items[:] = [x for x in items if zlib.crc32(x.nodeid.encode()) % interval == 0]
 
 
 def is_marked(item: pytest.Item, name: str) -> bool:
