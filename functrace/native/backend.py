@@ -74,10 +74,14 @@ class NativeBackend:
             NoNativeForm: if an operation has no native form, or if the code is too long to compile.
         """
         from functrace.native.engine import NativeFunction
+        from functrace.native.lowering import NoNativeForm
+        from functrace.native.numpy_order import are_results_in_c_order
 
         program = plan.program
+        if self.is_exact and not are_results_in_c_order(plan):
+            raise NoNativeForm("results that are not in C order in NumPy's run")
         make = (lambda: _by_numpy(program)) if self.falls_back else None
-        return NativeFunction(self._function(plan), make, copies=not self.is_exact).call
+        return NativeFunction(self._function(plan), make, is_exact=self.is_exact).call
 
     def lowered(self, program: Program) -> Function:
         """Lower a program.

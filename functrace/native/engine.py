@@ -204,8 +204,14 @@ def are_settings_readable() -> bool:
     return True
 
 
-def module_text(function: Function, name: str) -> str:
-    """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python."""
+def module_text(function: Function, name: str, is_exact: bool = False) -> str:
+    """Return a whole module in LLVM IR: the function, its kernels, and its entry for Python.
+
+    Args:
+        function: the program in loop IR.
+        name: prefix of the names of functions.
+        is_exact: see `NativeFunction`.
+    """
     calls = sum(type(s) is Let and s.op in KERNELS for s in walk(function.body))
     widths = llvm.vector_widths() if calls > INLINED else ()
     if widths:
@@ -221,7 +227,7 @@ def module_text(function: Function, name: str) -> str:
         MINUS_ZEROS,
         _HEAD,
         body,
-        _entry(function, name),
+        _entry(function, name, is_exact),
         f"attributes #0 = {{ noinline nounwind {width} }}",
         f"attributes #1 = {{ nounwind memory(none) willreturn alwaysinline {width} }}",
         f"attributes #2 = {{ nounwind memory(none) willreturn noinline {width} }}",
@@ -277,7 +283,7 @@ def _is_x86() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
-def _entry(function: Function, name: str) -> str:
+def _entry(function: Function, name: str, is_exact: bool) -> str:
     """Return the functions around the program: set-up, a call by pointers, a call by objects."""
     inputs, outputs = function.arguments, function.results
     pointers = [f"%p{k}" for k in range(len(inputs) + len(outputs))]
@@ -301,7 +307,7 @@ define void @{name}_setup(ptr %table, ptr %gemm, ptr %constants) {{
         lines.append(f"  {pointer} = load ptr, ptr %g{k}")
     given = ", ".join(f"ptr {p}" for p in [*pointers, "%workspace"])
     lines += [f"  %status = call i32 @{name}_flagged({given})", "  ret i32 %status", "}"]
-    lines.append(_object_entry(function, name, temporary))
+    lines.append(_object_entry(function, name, temporary, is_exact))
     return "\n".join(lines)
 
 
@@ -359,7 +365,7 @@ define internal i32 @{name}_flagged({given}) {{
 }}"""
 
 
-def _object_entry(function: Function, name: str, temporary: int) -> str:
+def _object_entry(function: Function, name: str, temporary: int, is_exact: bool) -> str:
     """Return the function that Python calls: ``PyObject *(self, args, nargs)``."""
     where = layout() or Layout()
     inputs, outputs = function.arguments, function.results
@@ -404,7 +410,10 @@ def _object_entry(function: Function, name: str, temporary: int) -> str:
         capsule = value("load ptr, ptr %settings")
         mask = field(field(capsule, CAPSULE, "ptr"), 0, "i32")
         lines.append(f"  call void {symbol('decref')}(ptr {capsule})")
-        need(value(f"icmp eq i32 {value(f'and i32 {mask}, {7 << UNDERFLOW}')}, 0"))
+        looked_at = 7 << UNDERFLOW
+        if is_exact:  # no error raises, and none is passed to a function
+            looked_at |= sum(6 << 3 * k for k in range(4))
+        need(value(f"icmp eq i32 {value(f'and i32 {mask}, {looked_at}')}, 0"))
     need(value(f"icmp eq i64 %count, {len(inputs)}"))
     array_type = symbol("array_type") if inputs else ""
     data: list[str] = []
@@ -589,8 +598,12 @@ class Front(np.ndarray[tuple[int], np.dtype[np.int64]]):
         return int(self[_HITS])
 
     def close(self) -> None:
-        """Let the fallback take all further calls; forget the hits."""
-        self[_OFF], self[_HITS] = 1, 0
+        """Let the fallback take all further calls."""
+        self[_OFF] = 1
+
+    def forget(self) -> None:
+        """Count hits from 0 on."""
+        self[_HITS] = 0
 
 
 def _checked_array(
@@ -619,8 +632,14 @@ def _checked_array(
     return field(x, where.data, "ptr")
 
 
+_METHODS: list[_Method] = []
+"""The descriptions of all builtin functions. They stay: such a function reads its own where it is
+freed, when the garbage collector may have freed its owner."""
+
+
 def _builtin(method: _Method, owner: object) -> Callable[..., Any]:
     """Return a builtin function, which holds its owner."""
+    _METHODS.append(method)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -636,8 +655,9 @@ class NativeFunction:
         function: the program in loop IR.
         plain: makes NumPy's form of the program, when it is first needed; None to return None in its
             place.
-        copies: False to run NumPy's form on arrays that are not in C order: its sums may be in
-            another order.
+        is_exact: True to run NumPy's form on arrays that are not in C order, since its sums may be in
+            another order; and where NumPy's settings do not ignore or warn of errors: machine code
+            does not compute what no result depends on, so it does not report all.
 
     Attributes:
         call: the function that Python calls.
@@ -647,15 +667,15 @@ class NativeFunction:
     """
 
     def __init__(
-        self, function: Function, plain: Callable[[], Compiled] | None, *, copies: bool = True
+        self, function: Function, plain: Callable[[], Compiled] | None, *, is_exact: bool = False
     ) -> None:
-        self._function, self._copies = function, copies
+        self._function, self._is_exact = function, is_exact
         self._make_plain = plain
         self._plain: Compiled | None = None
         self.fallbacks = 0
         self._has_angles = any(type(s) is Let and s.op in OF_ANGLES for s in walk(function.body))
         name = "functrace"
-        code = object_cache.code_of(module_text(function, name))
+        code = object_cache.code_of(module_text(function, name, is_exact))
         self._engine, (setup, call, entry, front) = llvm.load(
             code, (f"{name}_setup", f"{name}_call", f"{name}_entry", f"{name}_front")
         )
@@ -731,7 +751,10 @@ class NativeFunction:
 
     def _fallback(self, *arguments: object) -> tuple[Any, ...] | None:
         """Run with arguments that the entry does not take, or NumPy's form of the program."""
-        if self._table[_DISABLED] or np.geterr()["under"] != "ignore":
+        settings = np.geterr()
+        if self._table[_DISABLED] or settings["under"] != "ignore":
+            return self._run_plain(arguments)
+        if self._is_exact and not {"ignore", "warn"}.issuperset(settings.values()):
             return self._run_plain(arguments)
         given = self._arranged(arguments)
         if given is None:
@@ -739,7 +762,6 @@ class NativeFunction:
         if layout() is not None:
             if any(x is not y for x, y in zip(given, arguments, strict=True)):
                 return self.call(*given)
-            settings = np.geterr()
             if all(settings[kind] != "ignore" for kind in ("divide", "over", "invalid")):
                 return self._by_numpy(arguments)
         results = self.run(given)
@@ -805,7 +827,7 @@ class NativeFunction:
                 and x.flags.aligned
             ):
                 found.append(x)
-            elif not self._copies and len(shape) > 1 and not np.asarray(x).flags.c_contiguous:
+            elif self._is_exact and len(shape) > 1 and not np.asarray(x).flags.c_contiguous:
                 return None
             else:
                 found.append(np.require(np.asarray(x, dtype), requirements=("C", "A")))

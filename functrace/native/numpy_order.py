@@ -85,6 +85,14 @@ def _memory_order(shape: Shape, strides: Strides) -> list[int]:
     return found[::-1]
 
 
+def are_results_in_c_order(plan: Plan) -> bool:
+    """Return True if all results are in C order in NumPy's run, for inputs in C order."""
+    layouts = Layouts(plan.program)
+    for step in plan.steps:
+        layouts.add(step)
+    return all(map(layouts.is_c_order, plan.program.output_ids))
+
+
 @final
 class Layouts:
     """Memory layouts of the variables in NumPy's run of a program whose inputs are in C order.

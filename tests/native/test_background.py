@@ -137,3 +137,55 @@ def test_accuracies_of_backends() -> None:
         exact(X)
     COMPILER.wait()
     assert type(exact.func) is type(len)
+
+
+A = np.random.default_rng(0).normal(size=(31, 17))
+SAME_LAYOUT: dict[str, Any] = {
+    "transposed": lambda x: x.T * 2.0,
+    "view": lambda x: (x * 2.0).T,
+    "cumulated": lambda x: np.cumsum(x.T, axis=0),
+    "joined": lambda x: np.concatenate([x.T, x.T * 2.0]),
+    "less the mean": lambda x: x.T - np.mean(x.T, axis=0),
+    "without axes": lambda x: np.where(x[0, 0] > 0, 1.0, x[0, 1]),
+    "squeezed": lambda x: np.squeeze(x[:1, :1] * 2.0),
+}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("name", SAME_LAYOUT)
+def test_the_default_keeps_types_and_layouts(name: str) -> None:
+    f = ft.jit(SAME_LAYOUT[name])
+    before = f(A)
+    for _ in range(OFTEN):
+        f(A)
+    COMPILER.wait()
+    after = f(A)
+    assert type(after) is type(before)
+    assert after.strides == before.strides
+    np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_default_raises_where_errors_raise() -> None:
+    f = ft.jit(lambda x: (1.0 / x)[1:])  # (machine code does not compute the first element)
+    x = np.array([0.0, 1.0, 2.0])
+    with np.errstate(divide="ignore"):
+        for _ in range(OFTEN + 1):
+            f(x)
+        COMPILER.wait()
+        np.testing.assert_array_equal(f(x), [1.0, 0.5])
+    assert type(f.func) is type(len)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+        f(x)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-0.0, 1.0), (0, 1), (-1.0, 0.0)])
+def test_the_default_keeps_signs_of_clipped_zeros(bounds: tuple[float, float]) -> None:
+    f = ft.jit(lambda x: np.signbit(np.clip(x, *bounds)))
+    x = np.array([0.0, -0.0, 2.0, -2.0, np.nan])
+    before = f(x)
+    for _ in range(OFTEN):
+        f(x)
+    COMPILER.wait()
+    np.testing.assert_array_equal(f(x), before)

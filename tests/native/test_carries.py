@@ -61,7 +61,7 @@ SHAPES += [(300, 4), (4, 300), (3, 1000), (37, 41)]
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_carries_that_are_summed(loop: Any, name: str, shape: tuple[int, ...], dtype: str) -> None:
     x = np.random.default_rng(len(shape)).normal(size=shape).astype(dtype)
-    f = lambda x: loop(STEPS[name], x)  # noqa: E731
+    f = lambda x: loop(STEPS[name], x)
     found, expected = ft.jit(f, backend="native")(x), ft.jit(f, backend="numpy")(x)
     rtol = 1e-13 if dtype == "f8" else 1e-5
     for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):

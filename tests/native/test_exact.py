@@ -25,7 +25,10 @@ from functrace.native.backend import EXACT
 
 
 def _assert_same_bits(found: Any, expected: Any) -> None:
-    """Assert equal dtypes, shapes and bits; every nan is the same."""
+    """Assert equal types, dtypes, layouts and bits; every nan is the same."""
+    assert type(found) is type(expected)
+    if np.size(found) > 1:
+        assert found.strides == expected.strides
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape

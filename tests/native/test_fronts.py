@@ -4,6 +4,8 @@ function mean."""
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 import warnings
@@ -277,3 +279,45 @@ def test_an_error_of_the_fallback_is_numpys() -> None:
         with pytest.raises(np.linalg.LinAlgError, match="Singular"):
             f(np.zeros((3, 3)))
     np.testing.assert_array_equal(f(np.eye(3)), np.eye(3))
+
+
+def test_dropped_programs_are_not_called() -> None:
+    factor = [2.0]
+    f = jitted(lambda x: (x[0] if isinstance(x, list) else x) * factor[0], maxsize=1)
+    assert f(X)[0] == 2.0
+    factor[0] = 3.0
+    f([X])
+    assert f(X)[0] == 3.0
+
+
+def test_programs_that_were_cleared_while_they_were_compiled() -> None:
+    from functrace.api.staging.background import COMPILER
+    from functrace.executor.runner import OFTEN
+
+    factor = 2.0
+    f = ft.jit(lambda x: x * factor, backend="auto")
+    for _ in range(OFTEN):
+        f(X)
+    factor = 3.0
+    f.cache_clear()
+    COMPILER.wait()
+    assert f(X)[0] == 3.0
+    assert f.cache_info()[:2] == (0, 1)
+
+
+def test_collected_functions_do_not_read_freed_memory() -> None:
+    code = """
+import gc
+import numpy as np
+import functrace as ft
+x = np.arange(3.0)
+for f in (lambda x: x * 2.0, lambda x: {"a": x}):
+    for _ in range(20):
+        g = ft.jit(f, backend="native")
+        g(x)
+        del g
+        gc.collect()
+"""
+    memory = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "2"}
+    run = subprocess.run([sys.executable, "-c", code], env=memory, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr.decode()[-1000:]

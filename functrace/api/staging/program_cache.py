@@ -159,6 +159,8 @@ class StagedProgram(Specialization):
         """The structure of ``(args, kwargs)``."""
         self.calls = 0
         """Calls that did not take the fast path."""
+        self.front: Front | None = None
+        """What calls its machine code before Python does."""
         self.when_compiled: Callable[[StagedProgram], None] | None = None
         """Called once the program is machine code."""
 
@@ -386,6 +388,7 @@ class ProgramCache(Table[StagedProgram]):
         super().clear()
         for front in self._fronts:
             front.close()
+            front.forget()
         self._others = self.tick()
         self.misses = self.guard_misses = 0
         self.often.clear()
@@ -434,14 +437,21 @@ class ProgramCache(Table[StagedProgram]):
 
     def _install_front(self, staged: StagedProgram) -> None:
         """Let machine code take the calls of a program's signature before Python does."""
-        if len(self._fronts) >= MOST_FRONTS:
-            return
         native: Any = staged.run
-        made = native.__self__.front(self._python, ENTERED_COUNT, staged.is_leaf)
-        if made is not None:
-            function, front = made
-            self._fronts.append(front)  # (stays: a call in another thread may be in its code)
-            self._jitted.redirect(function)
+        with self._lock.now:
+            if id(staged) not in self.entries or len(self._fronts) >= MOST_FRONTS:
+                return  # (it may have been dropped while it was compiled)
+            made = native.__self__.front(self._python, ENTERED_COUNT, staged.is_leaf)
+            if made is not None:
+                function, front = made
+                staged.front = front
+                self._fronts.append(front)  # (stays: a call in another thread may be in its code)
+                self._jitted.redirect(function)
+
+    def _remove(self, entry: StagedProgram) -> None:
+        super()._remove(entry)
+        if entry.front is not None:
+            entry.front.close()
 
     def _donation(self, signature: Signature) -> DonatedArrays | None:
         places = () if signature.is_traced else self._donated(signature)

@@ -47,8 +47,11 @@ _REDUCTIONS = (
     linalg.norm_p, norms.vector_norm_p, cummax_p, cummin_p,
 )  # fmt: skip
 
-_NOT_OF_FLOATS = frozenset((sums.reduce_max_p, sums.reduce_min_p, sort_p))
-"""Primitives whose result for floats depends on the order of equal elements."""
+_NOT_OF_FLOATS = frozenset(
+    (sums.reduce_max_p, sums.reduce_min_p, sort_p, ops.clip, ops.clip_below, ops.clip_above)
+)
+"""Primitives whose result for floats depends on the order of equal elements, or, for zeros of both
+signs, on which loop NumPy takes."""
 
 _OF_COMPLEX = frozenset(
     (
