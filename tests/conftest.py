@@ -86,7 +86,9 @@ def compile_everything() -> None:
     from functrace.executor import config, runner
 
     chosen = jitted.chosen_backend
-    jitted.chosen_backend = lambda name, accuracy="ulp": chosen(name or "native", accuracy)
+    jitted.chosen_backend = lambda name, *rest, **options: chosen(
+        name or "native", *rest, **options
+    )
     config.NATIVE[0], runner.OFTEN = True, 1
     background.COMPILER.submit = lambda job: job()
 
