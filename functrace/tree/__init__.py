@@ -631,7 +631,12 @@ def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> lis
 
 
 def prefix_leaves(
-    prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool = False
+    prefix: PyTree,
+    treedef: PyTreeSpec,
+    what: str,
+    *,
+    flags: bool = False,
+    types: tuple[type, ...] = (),
 ) -> list[Any]:
     """Extend a prefix such as ``in_axes`` to one entry per leaf of a structure.
 
@@ -640,9 +645,10 @@ def prefix_leaves(
         treedef: the structure.
         what: name of ``prefix`` in messages.
         flags: True to accept bools, too.
+        types: types of the entries, instead of ints.
 
     Returns:
-        one int or ``None`` per leaf.
+        one int (or instance of ``types``) or ``None`` per leaf.
 
     Raises:
         TreeError: if ``prefix`` is not a prefix of the structure.
@@ -657,16 +663,22 @@ def prefix_leaves(
         p, spec = pairs.pop()
         given: Any = p
         # (`A | B` would build a new type per call)
-        if p is None or (isinstance(p, (int, np.integer)) and (flags or not isinstance(p, bool))):
+        if types and isinstance(p, types):
+            result += [given] * spec.num_leaves
+            continue
+        if p is None or (
+            not types and isinstance(p, (int, np.integer)) and (flags or not isinstance(p, bool))
+        ):
             result += [p if p is None else int(given)] * spec.num_leaves
             continue
         children = _children_like(p, spec)
         if children is None:
+            entry = types[0].__name__ if types else "int"
             raise TreeError(
                 f"{what} {prefix!r} does not fit the arguments: it has {p!r} in place of "
                 f"{described(spec)}",
-                fix=f"{what} is an int, None, or a pytree of them that has the structure of the "
-                "arguments from the top",
+                fix=f"{what} is {'a' if types else 'an'} {entry}, None, or a pytree of them that "
+                "has the structure of the arguments from the top",
             )
         pairs += reversed(list(zip(children, spec.children(), strict=True)))
     return result

@@ -9,7 +9,7 @@ Layer: 7.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -82,56 +82,49 @@ class XlaBackend:
             out_tree: structure of the result.
         """
         given = None if self.in_shardings is None else _of_leaves(self.in_shardings, tree)
-        taken = None if self.out_shardings is None else _prefixed(self.out_shardings, out_tree)
+        taken = None
+        if self.out_shardings is not None:
+            taken = _prefixed(self.out_shardings, out_tree, "out_shardings")
+        if given is not None:  # (of a program with its constants as inputs, these have none)
+            given += [None] * (len(program.input_ids) - len(given))
         return XlaProgram(program, passes, self, given, taken)
 
 
 def _of_leaves(shardings: object, tree: PyTreeSpec) -> list[Any]:
-    """Return the shardings of the leaves of positional arguments; keyword arguments have none."""
+    """Return the shardings of the leaves of positional arguments.
+
+    As with ``jax.jit``, static arguments are left out of a tuple, or are None in it.
+
+    Raises:
+        ArgumentError: if there are keyword arguments.
+    """
     placed, named = tree.children()
-    return [*_prefixed(shardings, placed), *[None] * named.num_leaves]
+    if named.num_leaves:
+        raise ArgumentError(
+            "jit: in_shardings= are for positional arguments, but there are keyword arguments",
+            fix="pass all arrays by position",
+        )
+    if isinstance(shardings, tuple | list) and len(shardings) != placed.num_children:
+        dynamic = [x for x in placed.children() if x.num_leaves]
+        if len(shardings) == len(dynamic):
+            parts = iter(shardings)
+            shardings = tuple([next(parts) if x.num_leaves else None for x in placed.children()])
+    return _prefixed(shardings, placed, "in_shardings")
 
 
-def _prefixed(shardings: object, tree: PyTreeSpec) -> list[Any]:
+def _prefixed(shardings: object, tree: PyTreeSpec, what: str) -> list[Any]:
     """Return one sharding per leaf, from a prefix of the tree.
 
     Raises:
-        ArgumentError: if it is no prefix.
+        TreeError: if it is no prefix.
     """
-    from functrace.tree import unflatten
+    import jax
+    from jax.experimental.layout import Format
 
-    count = tree.num_leaves
-    found: list[Any] = [None] * count
+    from functrace.tree import prefix_leaves
 
-    def place(part: object, numbers: object) -> None:
-        is_one = not isinstance(part, tuple | list | dict) or hasattr(part, "device_set")
-        if part is None or is_one:
-            for k in _leaves(numbers):
-                found[k] = part
-        elif isinstance(part, dict) and isinstance(numbers, dict) and part.keys() == numbers.keys():
-            for key in part:
-                place(part[key], numbers[key])
-        elif (
-            isinstance(part, tuple | list)
-            and isinstance(numbers, tuple | list)
-            and len(part) == len(numbers)
-        ):
-            for one, other in zip(part, numbers, strict=True):
-                place(one, other)
-        else:
-            raise ArgumentError(
-                f"shardings {shardings!r} are no prefix of {tree}",
-                fix="give one sharding, or a tuple, list or dict of them as the arguments are",
-            )
-
-    place(shardings, unflatten(tree, list(range(count))))
-    return found
-
-
-def _leaves(nest: object) -> Iterable[int]:
-    from functrace.tree import flatten
-
-    return flatten(nest)[0]
+    types = (jax.sharding.Sharding, jax.sharding.PartitionSpec, Format)
+    return prefix_leaves(shardings, tree, what, types=types)
 
 
 @final
@@ -158,6 +151,7 @@ class XlaProgram:
         import jax
 
         from functrace.xla.lowering import Options, lower
+        from functrace.xla.scope import on_devices, on_host_array, replicated, seen_once
 
         self.program = optimized(program, (*EARLY, *[row for row in passes if row.stage != "off"]))
         closed, constants = closed_over(self.program, LARGE_CONSTANT)
@@ -173,17 +167,39 @@ class XlaProgram:
         """The function of JAX arrays, large constants included, that was compiled."""
         self.jitted = jax.jit(run, **shardings)
         self._scope = jax.enable_x64
-        with self._scope(True):
-            self.constants = [jax.device_put(x) for x in constants]
+        self._in_shardings = in_shardings or ()
+        self._is_shared = in_shardings is not None and jax.process_count() > 1
+        everywhere = replicated((*self._in_shardings, *(out_shardings or ())))
+        self.constants = [on_devices(x, everywhere) for x in constants]
         self._keeps = backend.keep_on_device
+        self._seen_once, self._on_host = seen_once, on_host_array
 
     def __call__(self, *values: object) -> list[Any]:
-        """Run; raises the error that NumPy would raise first."""
+        """Run; raises the error that NumPy would raise first.
+
+        Raises:
+            ArgumentError: if processes have different parts of an argument, which is NumPy's.
+        """
+        if self._is_shared:
+            self._check_parts(values)
         with self._scope(True):
-            *results, number = self.jitted(*values, *self.constants)
+            *results, number = self.jitted(*map(self._seen_once, values), *self.constants)
         if self._errors:
             self._errors.check(number)
-        return results if self._keeps else [np.array(x)[()] for x in results]
+        return results if self._keeps else [self._on_host(x) for x in results]
+
+    def _check_parts(self, values: Sequence[Any]) -> None:
+        """Check that arrays of NumPy are not to be divided between processes."""
+        from functrace.xla.scope import is_divided_by_process
+
+        for k, (x, sharding) in enumerate(zip(values, self._in_shardings, strict=True)):
+            if isinstance(x, np.ndarray | np.generic) and is_divided_by_process(sharding):
+                raise ArgumentError(
+                    f"jit of {self.program.name}: argument {k} is NumPy's array, but its sharding "
+                    f"{sharding} spans several processes",
+                    fix="functrace.distributed.global_array(local_data, sharding) makes one array of "
+                    "the parts that the processes have",
+                )
 
     def staged(self) -> Any:
         """Return the module before XLA compiles it: ``jax.stages.Lowered``."""
