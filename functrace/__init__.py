@@ -37,15 +37,18 @@ __all__ = [
     "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root",
     "custom_vjp",
     "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "export",
-    "fori_loop", "grad", "hessian", "hvp",
+    "fori_loop", "from_jax", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
     "numpy", "policies",
-    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace",
+    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "to_jax",
+    "to_torch", "trace",
     "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 _FILES = {
+    "api.bridges.jax_functions": "from_jax to_jax",
+    "api.bridges.torch_functions": "to_torch",
     "api.control_flow.associative": "associative_scan",
     "api.control_flow.branches": "cond switch",
     "api.control_flow.loops": "fori_loop map scan while_loop",
@@ -80,6 +83,9 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace import stages as stages
     from functrace import testing as testing
     from functrace import torch as torch
+    from functrace.api.bridges.jax_functions import from_jax as from_jax
+    from functrace.api.bridges.jax_functions import to_jax as to_jax
+    from functrace.api.bridges.torch_functions import to_torch as to_torch
     from functrace.api.control_flow.associative import associative_scan as associative_scan
     from functrace.api.control_flow.branches import cond as cond
     from functrace.api.control_flow.branches import switch as switch

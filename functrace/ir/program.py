@@ -753,6 +753,41 @@ class Program:
 
         return program_source(self, name)
 
+    def to_stablehlo(self, platforms: Sequence[str] = ("cpu",)) -> Any:
+        """Return the program as a module for other machines, through ``jax.export``.
+
+        Args:
+            platforms: machines that the module runs on: some of ``"cpu"``, ``"cuda"``, ``"rocm"`` and
+                ``"tpu"``. They need not be present.
+
+        Returns:
+            bytes, which ``jax.export.deserialize`` reads; called in JAX's 64-bit mode, they take one
+            array per input, and return the list of outputs. Their method ``mlir_module()`` returns the
+            text of the module. Where NumPy would raise, floats are NaN.
+
+        Raises:
+            UnsupportedFunctionError: if JAX or flatbuffers (the extra ``xla``) is not installed; if an
+                operation would run in Python; if the program checks values, and a result is no float.
+            ArgumentError: for an unknown platform.
+
+        Example:
+            >>> import jax, numpy as np, functrace as ft
+            >>> saved = ft.trace(lambda x: np.sum(np.sin(x)))(np.ones(3)).to_stablehlo(["cpu", "tpu"])
+            >>> with jax.enable_x64(True):
+            ...     jax.export.deserialize(bytearray(saved)).call(np.zeros(3))
+            [Array(0., dtype=float64)]
+            >>> print(saved.mlir_module().splitlines()[-2].strip())
+            }
+
+        Cost:
+            JAX traces the program; XLA compiles it where it is loaded.
+        """
+        from importlib import import_module
+
+        # a string: the package is of a higher layer, and is loaded for this method only
+        import_module("functrace.xla.program").check_installed()
+        return import_module("functrace.xla.bridges.stablehlo").to_stablehlo(self, platforms)
+
     def to_dot(self) -> str:
         """Return the program as a Graphviz graph, for ``dot -Tsvg``; sub-programs are clusters."""
         from functrace.ir.pictures import program_dot

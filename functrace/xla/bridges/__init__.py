@@ -1,0 +1,4 @@
+"""Bridges to JAX: programs as JAX functions, JAX functions as operations, modules of StableHLO.
+
+Layer: 7.
+"""
