@@ -63,7 +63,7 @@ _FILES = {
     "api.staging.exporting": "export",
     **dict.fromkeys(
         (
-            "compat", "custom_derivatives", "debug", "nn", "policies", "random", "scipy",
+            "compat", "custom_derivatives", "debug", "distributed", "nn", "policies", "random", "scipy",
             "stages", "testing", "torch",
         ),
         "",
@@ -76,6 +76,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace import compat as compat
     from functrace import custom_derivatives as custom_derivatives
     from functrace import debug as debug
+    from functrace import distributed as distributed
     from functrace import nn as nn
     from functrace import policies as policies
     from functrace import random as random

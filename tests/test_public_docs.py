@@ -25,7 +25,7 @@ from tests.test_docstrings import EXAMPLES
 
 FULL = [
     "functrace", "functrace.compat.autograd", "functrace.compat.autoray", "functrace.compat.pot",
-    "functrace.compat.tensorly", "functrace.custom_derivatives", "functrace.debug", "functrace.ir",
+    "functrace.compat.tensorly", "functrace.custom_derivatives", "functrace.debug", "functrace.distributed", "functrace.ir",
     "functrace.nn",
     "functrace.passes", "functrace.policies", "functrace.random", "functrace.scipy.fft",
     "functrace.scipy.integrate",

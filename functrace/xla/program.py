@@ -32,16 +32,17 @@ EARLY = tuple([row for row in PIPELINE if row.stage == "early" and row.name != "
 """Passes before lowering. Calls stay, since those that recompute need a barrier."""
 
 
-def check_installed() -> None:
+def check_installed(what: str = 'backend="xla"') -> None:
     """Check that JAX is installed.
+
+    Args:
+        what: what needs it, for messages.
 
     Raises:
         UnsupportedFunctionError: if not.
     """
     if importlib.util.find_spec("jax") is None:
-        raise UnsupportedFunctionError(
-            'backend="xla" needs JAX', fix="pip install functrace-numpy[xla]"
-        )
+        raise UnsupportedFunctionError(f"{what} needs JAX", fix="pip install functrace-numpy[xla]")
 
 
 @final

@@ -5,7 +5,7 @@ Layer: 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -28,7 +28,7 @@ def seen_once(x: Any) -> Any:
     return x.view() if isinstance(x, np.ndarray) else x
 
 
-def replicated(shardings: Iterable[object]) -> NamedSharding | None:
+def replicated(shardings: Iterable[Any]) -> NamedSharding | None:
     """Return the sharding of an array that all devices have whole.
 
     Args:
@@ -57,7 +57,7 @@ def on_devices(x: Any, sharding: Sharding | None) -> jax.Array:
         return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
-def is_divided_by_process(sharding: object) -> bool:
+def is_divided_by_process(sharding: Any) -> bool:
     """Return True for a sharding that gives processes different parts of an array."""
     return isinstance(sharding, Sharding) and not (
         sharding.is_fully_addressable or sharding.is_fully_replicated
@@ -77,3 +77,42 @@ def on_host_array(x: jax.Array) -> Any:
             "process",
         )
     return np.array(x)[()]
+
+
+def from_local_data(local: Any, sharding: Sharding) -> jax.Array:
+    """Return an array on all devices, from the part that this process has.
+
+    Args:
+        local: an array of NumPy.
+        sharding: sharding of the whole array.
+
+    Raises:
+        ValueError: if the part does not fit.
+        AssertionError: if all processes have the whole array, but not the same one.
+    """
+    with jax.enable_x64(True):
+        if sharding.is_fully_addressable:
+            return on_devices(local, sharding)
+        if sharding.is_fully_replicated:
+            from jax.experimental import multihost_utils
+
+            multihost_utils.assert_equal(local, "the processes pass different values")
+            return on_devices(local, sharding)
+        return jax.make_array_from_process_local_data(sharding, local.view())
+
+
+def from_callback(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    sharding: Sharding,
+    read: Callable[[Sequence[slice]], np.ndarray[Any, Any]],
+) -> jax.Array:
+    """Return an array on devices, of parts.
+
+    Args:
+        shape, dtype: of the array.
+        sharding: its sharding.
+        read: returns the part at an index.
+    """
+    with jax.enable_x64(True):
+        return jax.make_array_from_callback(shape, sharding, lambda index: read(index), dtype)
