@@ -6,13 +6,17 @@ Layer: 7.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
 
 from functrace.errors import FunctraceError
+
+KEPT: Final = 64
+"""Number of exceptions of host callbacks that a program keeps until they are raised."""
 
 
 @final
@@ -45,13 +49,32 @@ class CheckedError(NamedTuple):
 
 @final
 class CheckedErrors(list[CheckedError]):
-    """The errors of one program; their numbers begin with 1."""
+    """The errors of one program; their numbers begin with 1. Exceptions of host callbacks are noted
+    when they happen, and have negative numbers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._raised: dict[int, Exception] = {}
+        self._numbers = itertools.count()
+
+    def note(self, error: Exception) -> int:
+        """Keep an exception of a host callback, and return its number."""
+        number = -1 - next(self._numbers) % (1 << 31)
+        while len(self._raised) >= KEPT:
+            self._raised.pop(next(iter(self._raised), 0), None)
+        self._raised[number] = error
+        return number
 
     def check(self, number: object) -> None:
         """Raise the error of a number; nothing for 0."""
         found = int(np.asarray(number))
-        if found:
+        if found > 0:
             raise self[found - 1].made()
+        if found < 0:
+            raise self._raised.pop(found, None) or RuntimeError(
+                "a function on the host failed, in one of many runs at the same time"
+            )
 
 
 @final
@@ -74,6 +97,11 @@ class Failures:
             return
         self.errors.append(CheckedError(kind, message, fix, source))
         self.merge(jnp.where(jnp.all(holds), 0, len(self.errors)).astype(np.int32))
+
+    def add_host(self, number: object, source: object) -> None:
+        """Add a host callback, which returned the number of its exception, or 0."""
+        self.errors.append(CheckedError(RuntimeError, "a function on the host failed", "", source))
+        self.merge(number)
 
     def merge(self, number: object) -> None:
         """Add the number of a later error, 0 for none."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,6 +26,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.source import Source
 from functrace.xla.checks import CheckedErrors, Failures
+from functrace.xla.rolling import Carried, Fixed, Local, Own, Region, evaluation_order, loops_in
 
 Value: TypeAlias = Any
 """An array of JAX, possibly traced; an array or scalar of NumPy; or a Python number. (JAX has no
@@ -138,27 +140,66 @@ def untyped(row: Callable[..., Any]) -> Row:
 
 
 def without_form(op: Operation, *rest: Value) -> Any:
-    """Run on the host, or refuse."""
-    name = op.primitive.name
+    """Run on the host if the user's choices allow it.
+
+    Raises:
+        UnsupportedFunctionError: otherwise, with the reason.
+    """
+    rows = importlib.import_module("functrace.xla.rows")  # (they import this module)
+    name, place = op.primitive.name, f" (at {op.source})" if op.source else ""
+    if name in rows.REFUSED:
+        reason, fix = rows.REFUSED[name]
+        raise UnsupportedFunctionError(f"{name} does not run under XLA: {reason}{place}", fix=fix)
     if name in op.options.host_callbacks:
-        return on_host(op, *rest)
+        return observed(op, *rest) if name == "observe" else on_host(op, *rest)
+    reason = rows.HOST.get(name)
     raise UnsupportedFunctionError(
-        f"{name} has no form in XLA" + (f" (at {op.source})" if op.source else ""),
+        f"{name} has no form in XLA" + (f": {reason}" if reason else "") + place,
         fix=f'jit(..., backend="xla", host_callbacks=["{name}"]) runs it in NumPy, on the host',
     )
 
 
-def on_host(op: Operation, *rest: Value) -> Any:
-    """Run a primitive's own ``eval`` in a callback: a row for what XLA does not have."""
+def _host_call(op: Operation, rest: Sequence[Any]) -> tuple[Callable[..., Any], list[Any], Any]:
+    """Return a function that runs a primitive's ``eval`` in NumPy, the shapes of its results, and
+    the values. Last, the function returns the number of an exception: JAX would turn it into its
+    own.
+    """
     values, params = rest[: len(op.specs)], rest[len(op.specs) :]
     shapes = [jax.ShapeDtypeStruct(tuple(a.shape), a.dtype) for a in op.outputs]
+    errors, operands = op.failures.errors, list(values)  # (Python numbers stay what they are)
+    places = [k for k, x in enumerate(values) if not isinstance(x, bool | int | float | complex)]
 
-    def run(*values: Value) -> tuple[Any, ...]:
-        found: Any = op.primitive.eval(*[np.asarray(x)[()] for x in values], *params)
-        results = found if op.primitive.many else (found,)
-        return tuple([np.asarray(r, a.dtype) for r, a in zip(results, op.outputs, strict=True)])
+    def run(*arrays: Value) -> tuple[Any, ...]:
+        given = list(operands)
+        for k, x in zip(places, arrays, strict=True):
+            spec = op.specs[k]
+            given[k] = np.asarray(x)[()] if isinstance(spec, ShapeDtype) else spec(np.asarray(x))
+        try:
+            found: Any = op.primitive.eval(*given, *params)
+            results = found if op.primitive.many else (found,)
+            arrays = [np.asarray(r, a.dtype) for r, a in zip(results, op.outputs, strict=True)]
+        except Exception as error:
+            if op.source:
+                error.add_note(f"  recorded at {op.source}")
+            return (*[np.zeros(a.shape, a.dtype) for a in shapes], np.int32(errors.note(error)))
+        return (*arrays, np.int32(0))
 
-    found = jax.pure_callback(run, shapes, *values)
+    return run, [*shapes, jax.ShapeDtypeStruct((), np.int32)], [values[k] for k in places]
+
+
+def on_host(op: Operation, *rest: Value) -> Any:
+    """Run a primitive's own ``eval`` in a callback: a row for what XLA does not have."""
+    run, shapes, values = _host_call(op, rest)
+    *found, number = jax.pure_callback(run, shapes, *values, vmap_method="sequential")
+    op.failures.add_host(number, op.source)
+    return tuple(found) if op.primitive.many else found[0]
+
+
+def observed(op: Operation, *rest: Value) -> Any:
+    """Run a primitive's ``eval`` for its side effect: once in every run, in order."""
+    run, shapes, values = _host_call(op, rest)
+    *found, number = jax.experimental.io_callback(run, shapes, *values, ordered=True)
+    op.failures.add_host(number, op.source)
     return tuple(found) if op.primitive.many else found[0]
 
 
@@ -166,25 +207,129 @@ def walk(
     program: Program, arguments: Sequence[Any], failures: Failures, options: Options
 ) -> list[Any]:
     """Apply the rows of a program's operations, in order; returns the results, of the dtypes of
-    their avals.
+    their avals. Equal steps of unrolled loops become loops.
     """
-    values: dict[int, Any] = dict(program.constant_values)
+    values = _Values(program)
     for i, x in zip(program.input_ids, arguments, strict=True):
         values[i] = cast(x, program.avals[i].dtype)
-    literals, avals, ops = program.literals, program.avals, program.ops
-    for k, dying in program.schedule:
-        primitive, operands, params = ops[k]
-        given = [values[i] if i >= 0 else literals[~i] for i in operands]
-        specs = tuple([avals[i] if i >= 0 else type(literals[~i]) for i in operands])
-        count = program.result_count(k) if primitive.many else 1
-        outputs = tuple(avals[k : k + count])
-        op = Operation(primitive, specs, outputs, (program, k), failures, options)
-        results = ROWS.get(primitive, without_form)(op, *given, *params)
-        for n, result in enumerate(results if primitive.many else (results,)):
-            values[k + n] = cast(result, avals[k + n].dtype)
-        for i in dying:
-            values.pop(i, None)
+    order, place = evaluation_order(program), 0
+    loops = {region.start: region for region in loops_in(program, order)}
+    while place < len(order):
+        region = loops.get(place)
+        if region is not None:
+            steps = order[region.start : region.end]
+            _roll(program, region, steps, values, failures, options)
+            place = region.end
+            continue
+        k = order[place]
+        given = [values[i] if i >= 0 else program.literals[~i] for i in program.ops[k][1]]
+        for n, result in enumerate(_applied(program, k, given, failures, options)):
+            values[k + n] = result
+        place += 1
     return [_result(values[i], program.avals[i]) for i in program.output_ids]
+
+
+@final
+class _Values(dict[int, Any]):
+    """Values by variable; those that a loop computed are rows of stacks.
+
+    Args:
+        program: the program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.constant_values)
+        self._rows: dict[int, tuple[Any, int]] = {}
+
+    def __missing__(self, i: int) -> Any:
+        stack, row = self._rows[i]
+        return stack[row]
+
+    def add_stack(self, variables: Sequence[int], stack: Value) -> None:
+        """Add the values of variables, stacked."""
+        self._rows.update((i, (stack, row)) for row, i in enumerate(variables))
+
+    def stacked(self, variables: Sequence[int]) -> Any:
+        """Return the values of variables, stacked."""
+        rows = [self._rows.get(i) for i in variables]
+        stack, first = rows[0] or (None, 0)
+        for step in (1, -1):
+            wanted = [(stack, first + step * n) for n in range(len(rows))]
+            if stack is not None and all(
+                row is not None and row[0] is stack and row[1] == place
+                for row, (_, place) in zip(rows, wanted, strict=True)
+            ):
+                last = wanted[-1][1]
+                found = stack[min(first, last) : max(first, last) + 1]
+                return found if step == 1 else found[::-1]
+        return jnp.stack([jnp.asarray(self[i]) for i in variables])
+
+
+def _applied(
+    program: Program, k: int, given: Sequence[Any], failures: Failures, options: Options
+) -> list[Any]:
+    """Apply the row of an operation; returns its results, of the dtypes of their avals."""
+    primitive, operands, params = program.ops[k]
+    avals, literals = program.avals, program.literals
+    specs = tuple([avals[i] if i >= 0 else type(literals[~i]) for i in operands])
+    outputs = tuple(avals[k : k + (program.result_count(k) if primitive.many else 1)])
+    op = Operation(primitive, specs, outputs, (program, k), failures, options)
+    found = ROWS.get(primitive, without_form)(op, *given, *params)
+    results = found if primitive.many else (found,)
+    return [cast(x, aval.dtype) for x, aval in zip(results, outputs, strict=True)]
+
+
+def _roll(
+    program: Program,
+    region: Region,
+    order: Sequence[int],
+    values: _Values,
+    failures: Failures,
+    options: Options,
+) -> None:
+    """Lower the equal steps of an unrolled loop as a loop.
+
+    Args:
+        program: the program.
+        region: the loop.
+        order: the operations of all steps.
+        values: the values so far; gets the results that are read later.
+        failures: gets the errors.
+        options: the user's choices.
+    """
+
+    def variable(step: int, local: Local) -> int:
+        return order[step * region.period + local[0]] + local[1]
+
+    def fixed(i: int) -> Any:
+        return values[i] if i >= 0 else program.literals[~i]
+
+    def step(state: Value, rows: Value) -> Any:
+        carry, error = state
+        own, found = Failures(failures.errors), dict[Local, Any]()
+        for j, operands in enumerate(region.operands):
+            given = [
+                fixed(x.variable) if isinstance(x, Fixed)
+                else found[x.of] if isinstance(x, Own)
+                else carry[x.number] if isinstance(x, Carried)
+                else rows[x.number]
+                for x in operands
+            ]  # fmt: skip
+            for n, result in enumerate(_applied(program, order[j], given, own, options)):
+                found[j, n] = result
+        if not own.is_empty:
+            error = jnp.where(error == 0, own.number(), error)
+        carry = [jnp.asarray(found[c.of]) for c in region.carries]
+        return (carry, error), [jnp.asarray(found[local]) for local in region.kept]
+
+    before = len(failures.errors)
+    first = [jnp.asarray(values[c.first]) for c in region.carries]
+    slices = [values.stacked(variables) for variables in region.slices]
+    (_, error), stacks = jax.lax.scan(step, (first, np.int32(0)), slices, region.steps)
+    if len(failures.errors) > before:
+        failures.merge(error)
+    for local, stack in zip(region.kept, stacks, strict=True):
+        values.add_stack([variable(t, local) for t in range(region.steps)], stack)
 
 
 def _result(x: Value, aval: ShapeDtype) -> Any:
@@ -208,8 +353,9 @@ def lower(
         options: the user's choices.
 
     Returns:
-        the function, which returns the results and, last, the number of the error that NumPy would
-        raise (0 for none); and these errors, which are known once the function has been traced.
+        the function, which returns the results and, if NumPy may raise, in a tuple the number of the
+        error that it would raise (0 for none); and these errors, which are known once the function
+        has been traced.
     """
     importlib.import_module("functrace.xla.rows")  # (they import this module)
     errors = CheckedErrors()
@@ -218,7 +364,7 @@ def lower(
         errors.clear()
         failures = Failures(errors)
         results = walk(program, arguments, failures, options)
-        return (*results, failures.number())
+        return tuple(results), () if failures.is_empty else (failures.number(),)
 
     run.__name__ = run.__qualname__ = program.name
     return run, errors

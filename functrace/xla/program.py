@@ -9,6 +9,7 @@ Layer: 7.
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
@@ -28,8 +29,13 @@ LARGE_CONSTANT: Final = 1 << 11
 UNROLLED: Final = 500
 """Operations from which an unrolled program gives a warning: XLA compiles and runs it slowly."""
 
-EARLY = tuple([row for row in PIPELINE if row.stage == "early" and row.name != "inlining"])
-"""Passes before lowering. Calls stay, since those that recompute need a barrier."""
+BEFORE_LOWERING = tuple(
+    row
+    for row in PIPELINE
+    if (row.stage == "early" and row.name != "inlining") or row.name == "sums of embeds"
+)
+"""Passes before lowering. Calls stay, since those that recompute need a barrier. The cotangent of an
+array of which each step of a loop read a part is a stack, not a sum of arrays with zeros."""
 
 
 def check_installed(what: str = 'backend="xla"') -> None:
@@ -128,6 +134,21 @@ def _prefixed(shardings: object, tree: PyTreeSpec, what: str) -> list[Any]:
     return prefix_leaves(shardings, tree, what, types=types)
 
 
+def _warn_of_length(program: Program) -> None:
+    """Give a warning for a long program that is no loop."""
+    from functrace.xla.rolling import evaluation_order, loops_in
+
+    order = evaluation_order(program)
+    count = len(order) - sum((x.steps - 1) * x.period for x in loops_in(program, order))
+    if count > UNROLLED:
+        warnings.warn(
+            f"XLA compiles the {count:,} operations of {program.name} slowly, and may run them slower "
+            "than a loop; write Python loops as functrace.scan or fori_loop",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
 @final
 class XlaProgram:
     """A program that XLA compiles at its first call.
@@ -154,7 +175,10 @@ class XlaProgram:
         from functrace.xla.lowering import Options, lower
         from functrace.xla.scope import on_devices, on_host_array, replicated, seen_once
 
-        self.program = optimized(program, (*EARLY, *[row for row in passes if row.stage != "off"]))
+        self.program = optimized(
+            program, (*BEFORE_LOWERING, *[row for row in passes if row.stage != "off"])
+        )
+        _warn_of_length(self.program)
         closed, constants = closed_over(self.program, LARGE_CONSTANT)
         options = Options(backend.host_callbacks, backend.most_steps)
         run, self._errors = lower(closed, options)
@@ -163,7 +187,7 @@ class XlaProgram:
         if in_shardings is not None:
             shardings["in_shardings"] = (*in_shardings, *[None] * len(constants))
         if out_shardings is not None:
-            shardings["out_shardings"] = (*out_shardings, None)
+            shardings["out_shardings"] = (tuple(out_shardings), None)
         self.function = run
         """The function of JAX arrays, large constants included, that was compiled."""
         self.jitted = jax.jit(run, **shardings)
@@ -184,10 +208,10 @@ class XlaProgram:
         if self._is_shared:
             self._check_parts(values)
         with self._scope(True):
-            *results, number = self.jitted(*map(self._seen_once, values), *self.constants)
-        if self._errors:
-            self._errors.check(number)
-        return results if self._keeps else [self._on_host(x) for x in results]
+            results, numbers = self.jitted(*map(self._seen_once, values), *self.constants)
+        if numbers:
+            self._errors.check(*numbers)
+        return list(results) if self._keeps else [self._on_host(x) for x in results]
 
     def _check_parts(self, values: Sequence[Any]) -> None:
         """Check that arrays of NumPy are not to be divided between processes."""

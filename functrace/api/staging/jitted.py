@@ -309,7 +309,7 @@ def jit(
     cache = ProgramCache(f, name, donated, rows, maxsize, max_paths if guards else None, compiler)
     device_arrays = compiler.arrays() if is_for_xla(compiler) else ()
     first, tick, often = cache.root.next, cache.tick, cache.often
-    is_static, ndarray = statics.any, np.ndarray
+    is_static, ndarray, on_devices = statics.any, np.ndarray, cache.device_arrays
     others: dict[object, Callable[..., Any]] = {}
 
     def again(key: object, of_arrays: Callable[..., Any]) -> Callable[..., Any]:
@@ -342,6 +342,8 @@ def jit(
                         elif type(x) is float:
                             parts.append(float)
                             values = ()
+                        elif type(x) in on_devices:
+                            parts += (x.shape, x.dtype)
                         else:
                             break
                     else:

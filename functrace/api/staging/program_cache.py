@@ -333,6 +333,8 @@ class ProgramCache(Table[StagedProgram]):
         self.misses = self.guard_misses = 0
         self.often: list[tuple[Check, Hashable]] = []
         """Generated checks of hot signatures, and their keys."""
+        self.device_arrays: set[type] = set()
+        """Types of arrays on devices that calls have had."""
         self._others = 0  # ticks of the clock that are not hits
         self._fronts: list[Front] = []
         super().__init__(
@@ -361,9 +363,12 @@ class ProgramCache(Table[StagedProgram]):
         signature."""
         if signature.is_traced:
             return
+        if is_for_xla(self.backend):
+            types = self.backend.arrays()
+            self.device_arrays.update(type(x) for x in signature.leaves if isinstance(x, types))
         staged.calls += 1
         if staged.calls == OFTEN and not signature.statics:
-            check = written_check(signature.tree, signature.leaves)
+            check = written_check(signature.tree, signature.leaves, self.device_arrays)
             if check is not None:
                 known = [
                     pair

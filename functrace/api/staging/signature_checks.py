@@ -10,7 +10,7 @@ Layer: 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,9 @@ MOST_LEAVES = 512
 """Limit on leaves: in larger pytrees the array work outweighs the savings."""
 
 
-def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
+def written_check(
+    tree: PyTreeSpec, leaves: Sequence[object], device_arrays: Set[type] = frozenset()
+) -> Check | None:
     """Return the check of calls with a given signature; ``None`` for unsupported pytrees.
 
     Args:
@@ -51,22 +53,24 @@ def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
             dataclasses that are flattened by their fields, and ``None``.
         leaves: of its arguments: arrays, and Python's and NumPy's numbers. Keys and checks depend
             on types, shapes and dtypes only.
+        device_arrays: further types of arrays.
 
     Cost:
         generation 0.3 ms and 10 us per leaf; a check 0.1 us per leaf.
     """
     kinds = [type(leaf) for leaf in leaves]
-    if len(kinds) > MOST_LEAVES or not KNOWN.issuperset(kinds):
+    if len(kinds) > MOST_LEAVES or not KNOWN.issuperset(set(kinds) - device_arrays):
         return None
-    specs = [leaf for leaf in leaves if type(leaf) is np.ndarray]
-    if not all(leaf.ndim for leaf in specs):  # a 0-d array has the signature of a scalar
+    # a 0-d array of NumPy has the signature of a scalar
+    if not all(leaf.ndim for leaf in leaves if type(leaf) is np.ndarray):
         return None
+    specs: list[Any] = [x for x in leaves if type(x) is np.ndarray or type(x) in device_arrays]
     lines: list[str] = []
     bound: dict[str, Any] = {}
     if not _taken_apart(tree, ["args", "kwargs"], lines, bound):
         return None
     names = [f"leaf{k}" for k in range(len(kinds))]
-    arrays = [k for k, kind in enumerate(kinds) if kind is np.ndarray]
+    arrays = [k for k, kind in enumerate(kinds) if kind is np.ndarray or kind in device_arrays]
     bound |= {
         "kinds": kinds, "shape": attrgetter("shape"), "shapes": [leaf.shape for leaf in specs],
         "dtype": attrgetter("dtype"), "dtypes": [leaf.dtype for leaf in specs],
