@@ -234,7 +234,7 @@ def test_second_order_equals_differences_of_gradient(case: Case) -> None:
     np.testing.assert_allclose(forward, expected, rtol=case.tol, atol=case.tol)
 
 
-def _second_example(case: Case, args: list[Any], rng: np.random.Generator) -> list[Any]:
+def second_example(case: Case, args: list[Any], rng: np.random.Generator) -> list[Any]:
     """Another example with the same shapes, in the same domain: floats moved a little, integers
     rolled if that fits.
     """
@@ -254,7 +254,7 @@ def _second_example(case: Case, args: list[Any], rng: np.random.Generator) -> li
 @mapped
 def test_batch_equals_loop(case: Case) -> None:
     args, rng = arguments_of(case), rng_of(case)
-    second = _second_example(case, args, rng)
+    second = second_example(case, args, rng)
     everything = tuple(range(len(args)))
     chosen = {everything, *((k,) for k in everything)}
     for positions in sorted(chosen):
