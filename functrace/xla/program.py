@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -79,7 +79,7 @@ class XlaBackend:
 
     def compiled(
         self, program: Program, passes: Sequence[Pass], tree: PyTreeSpec, out_tree: PyTreeSpec
-    ) -> Callable[..., Sequence[Any]]:
+    ) -> XlaProgram:
         """Return a function of the leaves of the arguments.
 
         Args:

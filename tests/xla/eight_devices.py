@@ -255,6 +255,40 @@ def check_memory_of_placed_arrays() -> None:
         close(np.asarray(run(x)), x * 2.0)
 
 
+def check_report_of_collectives() -> None:
+    """Kinds, axes, bytes and runs of compiled programs."""
+    both: dict[str, Any] = {"shape": (4, 2), "names": ("data", "model")}
+    everywhere, rows, columns, model, grid = shardings(
+        (), ("data",), (None, "model"), ("model",), ("data", "model"), **both
+    )
+    params, x, y = data()
+    report = ft.debug.collectives
+    step = ft.value_and_grad(loss)
+    run = ft.jit(
+        step, backend="xla", in_shardings=(everywhere, rows, rows), out_shardings=everywhere
+    )
+    found = report(run, everywhere.mesh)(params, x, y)
+    assert {(r.kind, r.axes, r.runs) for r in found.rows} == {("all-reduce", ("data",), 1)}
+    slopes = sum(p.nbytes for p in ft.tree.leaves(params))
+    assert slopes <= sum(r.bytes for r in found.rows) <= slopes + 64  # and the loss
+    product = report(lambda x, w: x @ w, grid.mesh, in_shardings=(grid, model), out_shardings=rows)
+    (row,) = product(np.ones((8, 64)), np.ones((64, 16))).rows
+    assert (row.kind, row.axes, row.devices, row.bytes) == ("all-reduce", ("model",), 2, 256)
+    assert product(np.ones((8, 64)), np.ones((64, 16))).flops == 2 * 8 * 64 * 16
+
+    def loop(x: Any, w: Any) -> Any:
+        return ft.scan(lambda c, _: (np.tanh(c @ w), None), x, None, length=5)[0]
+
+    on = ft.distributed.global_array((np.ones((8, 64)), np.ones((64, 64))), (columns, model))
+    found = report(loop, columns.mesh, out_shardings=columns)(*on)
+    assert all(r.runs == 5 for r in found.rows)
+    assert ("all-reduce", ("model",)) in {(r.kind, r.axes) for r in found.rows}
+    moved = report(lambda x: x * 1.0, rows.mesh, in_shardings=rows, out_shardings=everywhere)
+    (row,) = moved(np.ones((8, 64))).rows
+    assert (row.kind, row.axes, row.bytes) == ("all-gather", ("data",), 4096)
+    raises(ft.errors.ArgumentError, "1 devices", lambda: report(loop, rows.mesh)(x, np.eye(16)))
+
+
 def check_optax_takes_the_results() -> None:
     """Adam over eight devices: as with gradients of NumPy on one."""
     import jax

@@ -398,6 +398,7 @@ def jit(
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
     jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
     jitted.passes = tuple(rows)  # type: ignore[attr-defined]
+    jitted.backend = compiler  # type: ignore[attr-defined]
     return jitted
 
 
