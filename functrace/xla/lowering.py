@@ -249,20 +249,23 @@ class _Values(dict[int, Any]):
         """Add the values of variables, stacked."""
         self._rows.update((i, (stack, row)) for row, i in enumerate(variables))
 
-    def stacked(self, variables: Sequence[int]) -> Any:
-        """Return the values of variables, stacked."""
-        rows = [self._rows.get(i) for i in variables]
-        stack, first = rows[0] or (None, 0)
-        for step in (1, -1):
-            wanted = [(stack, first + step * n) for n in range(len(rows))]
-            if stack is not None and all(
-                row is not None and row[0] is stack and row[1] == place
-                for row, (_, place) in zip(rows, wanted, strict=True)
+    def rows(self, variables: Sequence[int]) -> tuple[Any, int, int]:
+        """Return a stack that has the values of variables, the row of the first one, and the step
+        from a row to the next.
+
+        A stack of another loop is not copied, forwards or backwards.
+        """
+        found = [self._rows.get(i) for i in variables]
+        first, second = found[:2]
+        if first is not None and second is not None:
+            stack, row = first
+            step = second[1] - row
+            if all(
+                x is not None and x[0] is stack and x[1] == row + step * n
+                for n, x in enumerate(found)
             ):
-                last = wanted[-1][1]
-                found = stack[min(first, last) : max(first, last) + 1]
-                return found if step == 1 else found[::-1]
-        return jnp.stack([jnp.asarray(self[i]) for i in variables])
+                return stack, row, step
+        return jnp.stack([jnp.asarray(self[i]) for i in variables]), 0, 1
 
 
 def _applied(
@@ -304,9 +307,13 @@ def _roll(
     def fixed(i: int) -> Any:
         return values[i] if i >= 0 else program.literals[~i]
 
-    def step(state: Value, rows: Value) -> Any:
+    def step(state: Value, t: Value) -> Any:
         carry, error = state
         own, found = Failures(failures.errors), dict[Local, Any]()
+        rows = [
+            jax.lax.dynamic_index_in_dim(stack, start + by * t, keepdims=False)
+            for stack, start, by in slices
+        ]
         for j, operands in enumerate(region.operands):
             given = [
                 fixed(x.variable) if isinstance(x, Fixed)
@@ -324,8 +331,9 @@ def _roll(
 
     before = len(failures.errors)
     first = [jnp.asarray(values[c.first]) for c in region.carries]
-    slices = [values.stacked(variables) for variables in region.slices]
-    (_, error), stacks = jax.lax.scan(step, (first, np.int32(0)), slices, region.steps)
+    slices = [values.rows(variables) for variables in region.slices]
+    numbers = jnp.arange(region.steps, dtype=np.int32)
+    (_, error), stacks = jax.lax.scan(step, (first, np.int32(0)), numbers)
     if len(failures.errors) > before:
         failures.merge(error)
     for local, stack in zip(region.kept, stacks, strict=True):

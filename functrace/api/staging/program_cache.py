@@ -160,7 +160,7 @@ class StagedProgram(Specialization):
         self.calls = 0
         """Calls that did not take the fast path."""
         self.front: Front | None = None
-        """What calls its machine code before Python does."""
+        """The state of the function that calls its machine code before Python does."""
         self.when_compiled: Callable[[StagedProgram], None] | None = None
         """Called once the program is machine code."""
 
