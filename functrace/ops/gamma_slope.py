@@ -62,7 +62,7 @@ _NOT_LINEAR = absent(
 
 # -- polygamma -------------------------------------------------------------------------------------
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 """B_2, B_4, …"""
 
 
@@ -74,7 +74,7 @@ def _polygamma_eval(a: Array, order: int) -> Any:
         power = z**-order
         total = np.log(z) if order == 0 else -power * math.factorial(order - 1)
         total = total - power / z * (math.factorial(order) / 2)
-        for k, bernoulli in enumerate(_BERNOULLI, 1):
+        for k, bernoulli in enumerate(BERNOULLI, 1):
             total = total - power / z ** (2 * k) * (
                 bernoulli * math.factorial(2 * k + order - 1) / math.factorial(2 * k)
             )
@@ -115,10 +115,15 @@ def _width(a: Array, x: Array, s: Array) -> Array:
     return v
 
 
-def _integrals(a: Array, log_x: Array, s: Array, order: int) -> Array:
+def integration_rule() -> tuple[Array, Array]:
+    """Return the nodes of the double exponential rule for unit width, and their weights."""
     t = _FIRST + _STEP * np.arange(_NODES)
     nodes = np.exp(t - np.exp(-t))
-    weights = _STEP * nodes * (1.0 + np.exp(-t))
+    return nodes, _STEP * nodes * (1.0 + np.exp(-t))
+
+
+def _integrals(a: Array, log_x: Array, s: Array, order: int) -> Array:
+    nodes, weights = integration_rule()
     x = np.exp(log_x)
     width = _width(a, x, s)
     slope, total = s * a, np.zeros_like(x)

@@ -373,6 +373,12 @@ def _places(size: int, window: Window) -> _Places:
     return places
 
 
+def places_of_windows(size: int, window: Window) -> Array:
+    """Return the positions (windows, taps) of windows along an axis, all inside of the array."""
+    places = _places(size, window)
+    return np.stack([places.position(k) for k in range(places.taps)], 1)
+
+
 @functools.lru_cache(maxsize=512)
 def _sources(size: int, window: Window) -> list[Any]:
     places = _places(size, window)

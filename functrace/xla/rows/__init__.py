@@ -9,15 +9,21 @@ from typing import Final
 
 from functrace.xla.rows import (
     banded,
+    bessel,
     checks,
     cholesky,
     congruence,
     contraction,
     control,
+    convolution,
+    cosines,
     cumulative,
+    edges,
     eigen,
     elementwise,
     fft,
+    gamma_slope,
+    grids,
     indexing,
     joining,
     linalg,
@@ -25,19 +31,42 @@ from functrace.xla.rows import (
     matrix_functions,
     norms,
     qr,
+    random,
     reductions,
+    segments,
     shaping,
     sorting,
+    sparse,
+    special,
     triangular,
+    windows,
 )
 
 __all__ = [
-    "HOST", "REFUSED", "banded", "checks", "cholesky", "congruence", "contraction", "control", "cumulative",
-    "eigen", "elementwise", "fft", "indexing", "joining", "linalg", "lstsq", "matrix_functions",
-    "norms", "qr", "reductions", "shaping", "sorting", "triangular",
+    "HOST", "REFUSED", "banded", "bessel", "checks", "cholesky", "congruence",
+    "contraction", "control", "convolution", "cosines", "cumulative", "edges", "eigen",
+    "elementwise", "fft", "gamma_slope", "grids", "indexing", "joining", "linalg", "lstsq",
+    "matrix_functions", "norms", "qr", "random", "reductions", "segments", "shaping",
+    "sorting", "sparse", "special", "triangular", "windows",
 ]  # fmt: skip
 
+_REJECTION = "NumPy draws by rejection, so the number of words that it takes depends on them"
+
 HOST: Final[Mapping[str, str]] = {
+    "callback": "it is a Python function",
+    "draw": "SciPy's samplers draw by rejection",
+    "observe": "it is a Python function",
+    "quantile_of_integers": "JAX has no such function",
+    "random_binomial": _REJECTION,
+    "random_exponential": _REJECTION,
+    "random_integers": _REJECTION,
+    "random_loggamma": _REJECTION,
+    "random_multinomial": _REJECTION,
+    "random_normal": _REJECTION,
+    "random_poisson": _REJECTION,
+    "random_wald": _REJECTION,
+    "sparse_solve": "the shapes of sparse factors depend on the values",
+    **special.HOST,
     "sylvester": "XLA has the Schur form that it needs on the CPU only",
 }
 """Primitives without a form in XLA, and why: they run in NumPy, if ``host_callbacks`` names them."""

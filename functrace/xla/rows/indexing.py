@@ -130,20 +130,20 @@ def _scatter_add(op: Operation, x: Value, *rest: Value) -> Any:
     )
 
 
-@register(PRIMITIVES["scatter_set"])
+@register(PRIMITIVES["scatter_set"], PRIMITIVES["scatter_each"])
 def _scatter_set(op: Operation, x: Value, v: Value, *rest: Value) -> Any:
     """Write the last of the values with the same index only, which NumPy keeps."""
     *arrays, template = rest
     x, shape = jnp.asarray(cast(x, op.dtype)), np.shape(x)
     key = _filled(op, template, arrays, shape)
     numbers = jnp.arange(x.size).reshape(shape)[key]
-    is_last = _is_last(numbers, x.size)
+    is_last = last_writes(numbers, x.size)
     flat = jnp.where(is_last, numbers, x.size).ravel()
     values = jnp.broadcast_to(cast(v, op.dtype), numbers.shape).ravel()
     return x.ravel().at[flat].set(values, mode="drop").reshape(shape)
 
 
-def _is_last(numbers: Value, size: int) -> Any:
+def last_writes(numbers: Value, size: int) -> Any:
     """Return where a place is written for the last time, for flat places in the order of writes."""
     writes = jnp.arange(numbers.size).reshape(numbers.shape)
     last = jnp.full(size, -1, writes.dtype).at[numbers].max(writes)
@@ -155,4 +155,4 @@ def _is_last_write(op: Operation, *rest: Value) -> Any:
     *arrays, template, shape = rest
     key = _filled(op, template, arrays, shape)
     size = math.prod(shape)
-    return _is_last(jnp.broadcast_to(jnp.arange(size).reshape(shape)[key], op.shape), size)
+    return last_writes(jnp.broadcast_to(jnp.arange(size).reshape(shape)[key], op.shape), size)
