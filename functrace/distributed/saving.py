@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 import numpy as np
 
 from functrace.distributed.devices import _jax  # pyright: ignore[reportPrivateUsage]
-from functrace.errors import ArgumentError, ParseError
+from functrace.errors import ArgumentError, ParseError, UnsupportedFunctionError
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 
@@ -48,12 +48,13 @@ def save(directory: str | os.PathLike[str], tree: PyTree, *, writer: Writer | No
             that all processes see.
         tree: a pytree of ``jax.Array``, on any devices, NumPy's arrays and Python numbers.
         writer: "orbax", or "npy" for files of NumPy with a manifest; by default orbax where it is
-            installed.
+            installed and can save all leaves.
 
     Raises:
-        ArgumentError: if the directory is complete, if a leaf is no array or number, if there is no
-            such writer, or if the processes do not see each other's files.
-        UnsupportedFunctionError: if JAX is not installed.
+        ArgumentError: if the directory is complete, if a leaf is no array or number or is none that
+            the writer can save, if there is no such writer, or if the processes do not see each
+            other's files.
+        UnsupportedFunctionError: if JAX, or orbax for its writer, is not installed.
 
     Example:
         >>> import numpy as np, functrace as ft, tempfile
@@ -77,9 +78,18 @@ def save(directory: str | os.PathLike[str], tree: PyTree, *, writer: Writer | No
     names = paths(tree)
     for name, leaf in zip(names, leaves, strict=True):
         _check_leaf(name, leaf)
+    for_orbax = [name for name, leaf in zip(names, leaves, strict=True) if _is_for_orbax(leaf)]
     if writer is None:
-        writer = "orbax" if importlib.util.find_spec("orbax.checkpoint") else "npy"
+        is_usable = _has_orbax() and len(for_orbax) == len(names)
+        writer = "orbax" if is_usable else "npy"
+    if writer == "orbax" and len(for_orbax) < len(names):
+        others = ", ".join([name or "itself" for name in names if name not in for_orbax])
+        raise ArgumentError(
+            f"save: orbax saves no empty arrays and no complex numbers of Python: {others}",
+            fix='writer="npy"',
+        )
     if writer == "orbax":
+        _check_orbax(f"save: {place}")
         with jax.enable_x64(True):
             _save_by_orbax(place, dict(zip(_orbax_names(names), leaves, strict=True)))
     else:
@@ -170,17 +180,27 @@ def _is_complete(place: Path) -> bool:
 
 def _check_leaf(name: str, leaf: Any, is_abstract: bool = False) -> None:
     """Check that a leaf has a shape and a dtype of numbers."""
-    is_number = isinstance(leaf, bool | int | float | complex)
-    dtype = getattr(leaf, "dtype", None)
-    is_array = isinstance(dtype, np.dtype) and dtype.kind != "O" and hasattr(leaf, "shape")
-    if is_number or (is_array and (is_abstract or hasattr(leaf, "__array__"))):
-        return
+    if isinstance(leaf, bool | int | float | complex):
+        dtype = np.asarray(leaf).dtype
+        is_array = True
+    else:
+        dtype = getattr(leaf, "dtype", None)
+        is_array = hasattr(leaf, "shape") and (is_abstract or hasattr(leaf, "__array__"))
+    if is_array and isinstance(dtype, np.dtype):
+        of_ml_dtypes = dtype.kind == "V" and not issubclass(dtype.type, np.void)
+        if dtype.kind in "biufc" or of_ml_dtypes:
+            return
     raise ArgumentError(
         f"{'load' if is_abstract else 'save'}: the leaf {name or 'itself'} is a "
         f"{type(leaf).__name__}{f' of dtype {dtype}' if dtype is not None else ''}, not an array of "
         "numbers",
         fix="keys of jax.random are saved as jax.random.key_data(key); leave out the rest",
     )
+
+
+def _is_for_orbax(leaf: Any) -> bool:
+    """Return True if orbax can save a leaf: no empty array, and no complex number of Python."""
+    return not isinstance(leaf, complex) and 0 not in getattr(leaf, "shape", ())
 
 
 # -- files of NumPy --------------------------------------------------------------------------------
@@ -467,6 +487,22 @@ def _check_same(place: Path, entry: SavedLeaf, leaf: Any) -> None:
 # -- orbax -----------------------------------------------------------------------------------------
 
 
+def _has_orbax() -> bool:
+    """Return True if orbax-checkpoint is installed."""
+    try:
+        return importlib.util.find_spec("orbax.checkpoint") is not None
+    except ModuleNotFoundError:  # (of orbax itself)
+        return False
+
+
+def _check_orbax(what: str) -> None:
+    """Check that orbax-checkpoint is installed."""
+    if not _has_orbax():
+        raise UnsupportedFunctionError(
+            f"{what}: orbax is not installed", fix="pip install orbax-checkpoint"
+        )
+
+
 def _orbax_names(names: Sequence[str]) -> list[str]:
     """Return keys of a flat dict, since orbax does not know functrace's pytrees."""
     return [f"{k:05d} {name}".replace("/", "|") for k, name in enumerate(names)]
@@ -488,13 +524,7 @@ def _load_by_orbax(place: Path, names: Sequence[str], leaves: Sequence[Any]) -> 
         ParseError: if it cannot be read.
         UnsupportedFunctionError: if orbax is not installed.
     """
-    if importlib.util.find_spec("orbax.checkpoint") is None:
-        from functrace.errors import UnsupportedFunctionError
-
-        raise UnsupportedFunctionError(
-            f"load: {place} was written by orbax, which is not installed",
-            fix="pip install orbax-checkpoint",
-        )
+    _check_orbax(f"load: {place} was written by orbax")
     import jax
     import orbax.checkpoint as ocp
 
