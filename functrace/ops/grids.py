@@ -123,12 +123,15 @@ def _convolve_transpose(ct: Array, x: Operand, y: Operand, stack: int, part: Par
     place = 0 if is_linear(x) else 1
     wanted, other = (x, y) if place == 0 else (y, x)
     ones = (1,) * stack
-    if (
-        stack
-        and ones in (wanted.shape[:stack], shape_of(other)[:stack])
-        and not (place == 0 and part == "full")
-    ):
-        stack = 0  # treat a stack axis where one of them has size 1 like the others
+    of_wanted, of_other = wanted.shape[:stack] == ones, shape_of(other)[:stack] == ones
+    # Where one of them has a stack of size 1, the convolution below sums or keeps its axes like the
+    # others.
+    if part == "full":
+        merges = place == 1 and (of_wanted or of_other)
+    else:
+        merges = of_other if place == 0 else of_wanted
+    if merges:
+        stack = 0
     axes = len(wanted.shape) - stack
     turned = reversed_axes(other, axes)
     if part == "full":

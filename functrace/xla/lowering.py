@@ -10,14 +10,16 @@ Layer: 7.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
 import jax
-import jax.experimental
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.experimental import io_callback
 
 from functrace.errors import UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
@@ -159,48 +161,91 @@ def without_form(op: Operation, *rest: Value) -> Any:
     )
 
 
-def _host_call(op: Operation, rest: Sequence[Any]) -> tuple[Callable[..., Any], list[Any], Any]:
-    """Return a function that runs a primitive's ``eval`` in NumPy, the shapes of its results, and
-    the values. Last, the function returns the number of an exception: JAX would turn it into its
-    own.
+def _words_shape(aval: ShapeDtype) -> jax.ShapeDtypeStruct:
+    """Return the shape and dtype of an array on its way between device and host."""
+    shape, size = tuple(aval.shape), aval.dtype.itemsize
+    if aval.dtype.kind == "c" and size == 16:
+        return jax.ShapeDtypeStruct((*shape, 2, 2), np.uint32)
+    if size == 8 and aval.dtype.kind != "c":
+        return jax.ShapeDtypeStruct((*shape, 2), np.uint32)
+    return jax.ShapeDtypeStruct(shape, aval.dtype)
+
+
+def _to_words(x: Value) -> Any:
+    """Return numbers of 64 bits as pairs of words: JAX calls back in threads of its own, where it
+    has 32 bits, and rounds what it hands over.
+    """
+    x = jnp.asarray(x)
+    if x.dtype == np.complex128:
+        x = jnp.stack([jnp.real(x), jnp.imag(x)], -1)
+    return lax.bitcast_convert_type(x, np.uint32) if x.dtype in _WIDE else x
+
+
+_WIDE = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64))
+
+
+def _from_words(x: Value, dtype: np.dtype[Any]) -> Any:
+    """Return an array from its words."""
+    if dtype == np.complex128:
+        parts = lax.bitcast_convert_type(x, np.float64)
+        return lax.complex(parts[..., 0], parts[..., 1])
+    return lax.bitcast_convert_type(x, dtype) if dtype in _WIDE else x
+
+
+def _called(op: Operation, rest: Sequence[Any], call: Callable[..., Any]) -> Any:
+    """Run a primitive's ``eval`` on the host.
+
+    JAX would turn an exception into one of its own: so it is kept, and its number is a result.
+
+    Args:
+        op: the operation.
+        rest: its operands and params.
+        call: calls a function with arrays, from shapes of its results.
     """
     values, params = rest[: len(op.specs)], rest[len(op.specs) :]
-    shapes = [jax.ShapeDtypeStruct(tuple(a.shape), a.dtype) for a in op.outputs]
     errors, operands = op.failures.errors, list(values)  # (Python numbers stay what they are)
     places = [k for k, x in enumerate(values) if not isinstance(x, bool | int | float | complex)]
+    arrays = [jnp.asarray(values[k]) for k in places]
+    avals = [ShapeDtype(x.shape, np.dtype(x.dtype)) for x in arrays]
+    shapes = [_words_shape(a) for a in op.outputs]
 
-    def run(*arrays: Value) -> tuple[Any, ...]:
+    def run(*words: Value) -> tuple[Any, ...]:
         given = list(operands)
-        for k, x in zip(places, arrays, strict=True):
+        for k, x, aval in zip(places, words, avals, strict=True):
+            array: Any = np.ascontiguousarray(x).reshape(-1).view(aval.dtype).reshape(aval.shape)
             spec = op.specs[k]
-            given[k] = np.asarray(x)[()] if isinstance(spec, ShapeDtype) else spec(np.asarray(x))
+            given[k] = array[()] if isinstance(spec, ShapeDtype) else spec(array)
         try:
             found: Any = op.primitive.eval(*given, *params)
             results = found if op.primitive.many else (found,)
-            arrays = [np.asarray(r, a.dtype) for r, a in zip(results, op.outputs, strict=True)]
+            made = [
+                np.ascontiguousarray(r, a.dtype) for r, a in zip(results, op.outputs, strict=True)
+            ]
+            words = tuple([
+                r.reshape(-1).view(s.dtype).reshape(s.shape)
+                for r, s in zip(made, shapes, strict=True)
+            ])  # fmt: skip
         except Exception as error:
             if op.source:
                 error.add_note(f"  recorded at {op.source}")
-            return (*[np.zeros(a.shape, a.dtype) for a in shapes], np.int32(errors.note(error)))
-        return (*arrays, np.int32(0))
+            return (*[np.zeros(s.shape, s.dtype) for s in shapes], np.int32(errors.note(error)))
+        return (*words, np.int32(0))
 
-    return run, [*shapes, jax.ShapeDtypeStruct((), np.int32)], [values[k] for k in places]
+    number = jax.ShapeDtypeStruct((), np.int32)
+    *words, failed = call(run, [*shapes, number], *[_to_words(x) for x in arrays])
+    op.failures.add_host(failed, op.source)
+    found = [_from_words(x, a.dtype) for x, a in zip(words, op.outputs, strict=True)]
+    return tuple(found) if op.primitive.many else found[0]
 
 
 def on_host(op: Operation, *rest: Value) -> Any:
     """Run a primitive's own ``eval`` in a callback: a row for what XLA does not have."""
-    run, shapes, values = _host_call(op, rest)
-    *found, number = jax.pure_callback(run, shapes, *values, vmap_method="sequential")
-    op.failures.add_host(number, op.source)
-    return tuple(found) if op.primitive.many else found[0]
+    return _called(op, rest, functools.partial(jax.pure_callback, vmap_method="sequential"))
 
 
 def observed(op: Operation, *rest: Value) -> Any:
     """Run a primitive's ``eval`` for its side effect: once in every run, in order."""
-    run, shapes, values = _host_call(op, rest)
-    *found, number = jax.experimental.io_callback(run, shapes, *values, ordered=True)
-    op.failures.add_host(number, op.source)
-    return tuple(found) if op.primitive.many else found[0]
+    return _called(op, rest, functools.partial(io_callback, ordered=True))
 
 
 def walk(

@@ -28,21 +28,23 @@ def added(shape: Sequence[int], key: tuple[Any, ...], x: Value) -> Any:
 
 def _entries(how: How, backwards: bool) -> tuple[Any, Any, Any]:
     """Return the columns of the entries of each row of a matrix, with the same number per row; the
-    entries, 0 for those that are none; and where they are some, None if all are.
+    entries, None if all are 1; and where there are some, None if everywhere.
     """
     name, *rest = how
     rows, columns, weights = MATRICES[str(name)](*rest)
-    weights = np.ones(len(rows)) if weights is None else weights
     if backwards:
         order = np.argsort(columns, kind="stable")
-        rows, columns, weights = columns[order], rows[order], weights[order]
+        rows, columns = columns[order], rows[order]
+        weights = None if weights is None else weights[order]
     count = int(how[1] if backwards else how[2])
     lengths = np.bincount(rows, minlength=count)
     place = rows, np.arange(len(rows)) - (np.cumsum(lengths) - lengths)[rows]
     shape = count, int(lengths.max(initial=0))
-    by_row, factors = np.zeros(shape, np.int64), np.zeros(shape)
-    is_entry = np.zeros(shape, bool)
-    by_row[place], factors[place], is_entry[place] = columns, weights, True
+    by_row, is_entry = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    by_row[place], is_entry[place] = columns, True
+    factors = None if weights is None else np.zeros(shape)
+    if factors is not None:
+        factors[place] = weights
     return by_row, factors, None if is_entry.all() else is_entry
 
 
@@ -52,14 +54,12 @@ def _map_axis(op: Operation, x: Value, axis: int, how: How, backwards: bool) -> 
     if not columns.size or not np.size(x):
         return jnp.zeros(op.shape, op.dtype)
     x, after = jnp.asarray(x), (1,) * (np.ndim(x) - axis - 1)
-    if columns.shape[1] == 1 and is_entry is None and (weights == 1).all():
+    if columns.shape[1] == 1 and is_entry is None and weights is None:
         return jnp.take(x, columns[:, 0], axis)
     terms = jnp.take(x, columns, axis)
-    if not ((weights == 1) | (weights == 0)).all():
+    if weights is not None:
         factor = weights.astype(x.dtype if x.dtype.kind in "fc" else np.float64)
-        terms = (terms * factor.reshape(*columns.shape, *after)).astype(
-            x.dtype if x.dtype.kind in "fc" else np.float64
-        )
+        terms = terms * factor.reshape(*columns.shape, *after)
     if is_entry is not None:  # (0 times infinity is no 0)
         terms = jnp.where(is_entry.reshape(*columns.shape, *after), terms, 0)
     if x.dtype.kind == "b":
