@@ -70,6 +70,7 @@ napoleon_custom_sections = ["Returns", "Cost", "Source"]  # text; "a: b" in it i
 
 SLOW = (
     "characters",
+    "digits_distributed",
     "digits_torch",
 )  # these train for longer than the rest of the site takes to build
 RUN = rf"/(?!{'|'.join(SLOW)})\w+\.py$"

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SLOW = {"black_scholes", "characters", "digits", "digits_torch", "fluid", "variational"}
+SLOW = {
+    "black_scholes", "characters", "digits", "digits_distributed", "digits_torch", "fluid",
+    "variational",
+}  # fmt: skip
 """Examples that take more than five seconds."""
 EXAMPLES = [
     pytest.param(path, marks=pytest.mark.full if path.stem in SLOW else (), id=path.name)
