@@ -141,8 +141,13 @@ def untyped(row: Callable[..., Any]) -> Row:
     return lambda op, *rest: row(*rest)
 
 
-def without_form(op: Operation, *rest: Value) -> Any:
+def without_form(op: Operation, *rest: Value, reason: str = "") -> Any:
     """Run on the host if the user's choices allow it.
+
+    Args:
+        op: the operation.
+        rest: its operands and params.
+        reason: why XLA does not have it, for operands that the primitive's own row refuses.
 
     Raises:
         UnsupportedFunctionError: otherwise, with the reason.
@@ -154,7 +159,7 @@ def without_form(op: Operation, *rest: Value) -> Any:
         raise UnsupportedFunctionError(f"{name} does not run under XLA: {reason}{place}", fix=fix)
     if name in op.options.host_callbacks:
         return observed(op, *rest) if name == "observe" else on_host(op, *rest)
-    reason = rows.HOST.get(name)
+    reason = reason or rows.HOST.get(name, "")
     raise UnsupportedFunctionError(
         f"{name} has no form in XLA" + (f": {reason}" if reason else "") + place,
         fix=f'jit(..., backend="xla", host_callbacks=["{name}"]) runs it in NumPy, on the host',

@@ -15,11 +15,14 @@ from functrace.passes import optimized
 from functrace.xla.lowering import Options, lower
 from functrace.xla.program import BEFORE_LOWERING
 from functrace.xla.rows import HOST
+from functrace.xla.rows.special import FUNCTIONS
 
 MOST_ROUNDING = 100
 """In units of rounding of the largest element of a result: sums and products add in another order."""
-ON_HOST = Options(host_callbacks=frozenset([*HOST, "matrix_function", "frechet"]), most_steps=100)
-"""What has no form runs on the host."""
+ON_HOST = Options(
+    host_callbacks=frozenset([*HOST, *FUNCTIONS, "matrix_function", "frechet"]), most_steps=100
+)
+"""Options under which primitives without a form run on the host."""
 
 
 def flattened(f: Callable[..., Any]) -> Callable[..., Any]:

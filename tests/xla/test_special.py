@@ -86,6 +86,16 @@ def test_unsupported_special_function_names_the_way_out() -> None:
     np.testing.assert_array_equal(on_host(x), sp.gammainc(2.0, x))
 
 
+def test_complex_numbers_run_on_the_host_by_name() -> None:
+    from scipy import special as sp
+
+    x = np.array([0.5 + 1j, -2.0j])
+    with pytest.raises(UnsupportedFunctionError, match="real numbers only"):
+        ft.jit(lambda x: sp.erf(x), backend="xla")(x)
+    on_host = ft.jit(lambda x: sp.erf(x), backend="xla", host_callbacks=["erf"])
+    np.testing.assert_array_equal(on_host(x), sp.erf(x))
+
+
 @pytest.mark.parametrize("name", ["gammaln", "erf", "ndtri", "rel_entr", "log_ndtr", "huber"])
 def test_derivatives_and_batches_agree(name: str) -> None:
     ufunc = TABLE[name].eval

@@ -92,7 +92,8 @@ def _spline_coefficients(op: Operation, x: Value, order: int, kind: str, axis: i
     """The filter is linear: a matrix, unless the axis is long."""
     n = np.shape(x)[axis]
     if n > MOST:
-        return without_form(op, x, order, kind, axis)
+        reason = f"its matrix is used for at most {MOST} points, here are {n}"
+        return without_form(op, x, order, kind, axis, reason=reason)
     matrix: Any = op.primitive.eval(np.eye(n), order, kind, 0)
     found = jnp.moveaxis(cast(x, op.dtype), axis, -1) @ matrix.T
     return jnp.moveaxis(found, -1, axis)

@@ -75,7 +75,7 @@ def ufunc(primitive: Primitive, function: Callable[..., Any], complex_too: bool 
     def lowered(op: Operation, *values: Value) -> Any:
         dtypes = loop_dtypes(numpy, op.specs)
         if not complex_too and dtypes[0].kind == "c":
-            return without_form(op, *values)
+            return without_form(op, *values, reason="JAX has it for real numbers only")
         return function(*[cast(x, d) for x, d in zip(values, dtypes, strict=False)])
 
     register(primitive)(lowered)

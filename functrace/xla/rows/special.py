@@ -155,7 +155,7 @@ def _register(name: str, function: Callable[..., Any]) -> None:
     def lowered(op: Operation, *values: Value) -> Any:
         dtypes = loop_dtypes(ufunc, op.specs)
         if dtypes[0].kind == "c":
-            return without_form(op, *values)
+            return without_form(op, *values, reason="JAX has it for real numbers only")
         arrays = [cast(x, d) for x, d in zip(values, dtypes, strict=False)]
         return cast(function(*[jnp.asarray(cast(x, np.float64)) for x in arrays]), op.dtype)
 
