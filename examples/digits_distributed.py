@@ -41,7 +41,7 @@ from tqdm import tqdm
 import functrace as ft
 
 PROCESSES, DEVICES = 2, 4
-EPOCHS, BATCH, HIDDEN, RATE, MOMENTUM, SAVE_EVERY = 30, 128, 64, 0.3, 0.9, 10
+EPOCHS, BATCH, HIDDEN, RATE, MOMENTUM, SAVE_EVERY = 20, 128, 64, 0.3, 0.9, 10
 WANTED = 0.96
 PICTURE = Path(__file__).with_suffix(".png")
 

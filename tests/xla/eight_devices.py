@@ -24,7 +24,7 @@ import functrace as ft
 DEVICES = 8
 EPS = float(np.finfo(float).eps)
 TOLERANCE = 100 * EPS
-"""Of the largest value: other orders of summation."""
+"""Share of the largest value, for other orders of summation."""
 
 
 def data(rows: int = 64) -> tuple[dict[str, Any], Any, Any]:

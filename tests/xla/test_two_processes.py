@@ -116,25 +116,40 @@ def test_processes_and_devices_compute_the_same(tmp_path: Path) -> None:
                 assert np.max(np.abs(x - y)) <= 1000 * eps * np.max(np.abs(y))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[float]]:
+    """The state and the losses of a training that nobody interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
+    losses = train(folder, 2, 4)[0]["losses"]
+    return state_of(folder), losses
+
+
+def continues(folder: Path, start: int, whole: tuple[Any, list[float]]) -> None:
+    """Assert that a training continues from a step, and ends with the bits of the whole one."""
+    state, losses = whole
+    assert ft.distributed.latest(folder) == folder / f"step_{start}"
+    for found in train(folder, 2, 4):
+        assert found["start"] == start and found["losses"] == losses[start:]
+    pairs = zip(ft.tree.leaves(state_of(folder)), ft.tree.leaves(state), strict=True)
+    assert all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+
+
 @pytest.mark.full
-def test_killed_processes_continue_to_the_bit(tmp_path: Path) -> None:
-    """Killed in the middle of steps, then while it writes a checkpoint; then to the end."""
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    (wanted, _) = train(whole, 2, 4)
-    with Job(parts, 2, 4, "step", 3) as job:
+def test_killed_in_the_middle_of_steps(tmp_path: Path, whole: tuple[Any, list[float]]) -> None:
+    with Job(tmp_path, 2, 4, "step", 5) as job:
         job.wait_until_it_waits()
         job.processes[1].kill()
         # (the other one waits for values that never come, until it misses the heartbeat)
         assert job.processes[0].wait(10 * training.HEARTBEAT)
-    assert ft.distributed.latest(parts) == parts / "step_2"
-    with Job(parts, 2, 4, "save", 5) as job:
+    continues(tmp_path, 4, whole)
+
+
+@pytest.mark.full
+def test_killed_while_it_writes(tmp_path: Path, whole: tuple[Any, list[float]]) -> None:
+    with Job(tmp_path, 2, 4, "save", 5) as job:
         job.wait_until_it_waits()
         job.processes[1].kill()
-    assert (parts / "step_6").is_dir() and list((parts / "step_6").glob("*.npy"))
-    assert ft.distributed.latest(parts) == parts / "step_4"
+    assert list((tmp_path / "step_6").glob("*.npy"))
     with pytest.raises(ft.errors.ArgumentError, match="no complete checkpoint"):
-        ft.distributed.load(parts / "step_6", training.initial_state())
-    for found in train(parts, 2, 4):
-        assert found["start"] == 4 and found["losses"] == wanted["losses"][4:]
-    pairs = zip(ft.tree.leaves(state_of(parts)), ft.tree.leaves(state_of(whole)), strict=True)
-    assert all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+        ft.distributed.load(tmp_path / "step_6", training.initial_state())
+    continues(tmp_path, 4, whole)
