@@ -61,12 +61,17 @@ def words(keys: Value, count: int, start: Value, top: int) -> Any:
         jnp.zeros_like(first),
         jnp.full_like(first, top),
     )
-    key = (keys[..., :1], keys[..., 1:])
-    for _ in range(_ROUNDS):
-        high, low = _product(_MULTIPLIERS[0], counter[0])
-        other_high, other_low = _product(_MULTIPLIERS[1], counter[2])
-        counter = other_high ^ counter[1] ^ key[0], other_low, high ^ counter[3] ^ key[1], low
-        key = key[0] + np.uint64(_WEYL[0]), key[1] + np.uint64(_WEYL[1])
+
+    def advance(_: Value, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        a, b, c, d, key, other = state
+        high, low = _product(_MULTIPLIERS[0], a)
+        other_high, other_low = _product(_MULTIPLIERS[1], c)
+        counter = other_high ^ b ^ key, other_low, high ^ d ^ other, low
+        return *counter, key + np.uint64(_WEYL[0]), other + np.uint64(_WEYL[1])
+
+    # (A loop: XLA would compute unrolled rounds anew for each of the four words.)
+    state = (*counter, keys[..., :1], keys[..., 1:])
+    counter = lax.fori_loop(0, _ROUNDS, advance, state)[:4]
     return jnp.stack(counter, -1).reshape(*stack, 4 * blocks)[..., :count]
 
 
