@@ -123,7 +123,7 @@ def cast(x: Value, dtype: Value) -> Any:
         return np.asarray(x).astype(dtype)
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         x = jnp.real(x)
-    return jax.lax.convert_element_type(x, dtype)
+    return jax.lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(dtype))
 
 
 def typed(row: Callable[..., Any]) -> Row:

@@ -21,7 +21,7 @@ from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten
-from functrace.typing import P
+from functrace.typing import Array, P, PyTree
 from functrace.xla.program import check_installed
 
 
@@ -73,7 +73,7 @@ def to_jax(f: Callable[P, Any], *, host_callbacks: Sequence[str] = ()) -> Callab
 
     @transformed("to_jax", f)
     @entry
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: PyTree, **kwargs: PyTree) -> Any:
         import jax
 
         from functrace.xla.bridges.to_jax import applied, aval_of_leaf
@@ -90,14 +90,14 @@ def to_jax(f: Callable[P, Any], *, host_callbacks: Sequence[str] = ()) -> Callab
 
 
 def _recorded(
-    f: Callable[..., Any], name: str, owner: str, avals: Sequence[ShapeDtype], treedef: Any
+    f: Callable[..., Any], name: str, owner: str, avals: Sequence[ShapeDtype], treedef: PyTree
 ) -> tuple[Program, Any]:
     """Record a function on pytrees of JAX; returns the program, and the result's structure."""
     import jax
 
     trees: list[Any] = []
 
-    def of_leaves(*leaves: Any) -> Any:
+    def of_leaves(*leaves: PyTree) -> Any:
         args, kwargs = jax.tree.unflatten(treedef, leaves)
         found, tree = jax.tree.flatten(f(*args, **kwargs))
         trees.append(tree)
@@ -168,7 +168,7 @@ def from_jax(g: Callable[..., Any], *, x64: bool | None = None) -> Callable[...,
 
     @transformed("from_jax", g)
     @entry
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: PyTree, **kwargs: PyTree) -> Any:
         import jax
 
         from functrace.xla.bridges.from_jax import applied
@@ -197,7 +197,7 @@ def from_jax(g: Callable[..., Any], *, x64: bool | None = None) -> Callable[...,
 _NARROW = {"f": np.float32, "i": np.int32, "u": np.uint32, "c": np.complex64}
 
 
-def _narrow(value: Any, is_number: bool, owner: str) -> Any:
+def _narrow(value: Array, is_number: bool, owner: str) -> Any:
     """Return an argument for JAX's 32-bit mode.
 
     Raises:

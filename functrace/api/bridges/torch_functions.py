@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, final
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -21,7 +21,14 @@ from functrace.api.staging.jitted import jit
 from functrace.errors import DtypeError, TreeError, UnsupportedFunctionError, entry
 from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, unflatten
-from functrace.typing import P
+from functrace.typing import P, PyTree
+
+Tensor: TypeAlias = Any
+"""A tensor of PyTorch, which is imported when it is used."""
+Value: TypeAlias = Any
+"""An array or a number, traced or not."""
+Context: TypeAlias = Any
+"""An argument that PyTorch passes to the rules of an operation."""
 
 
 @entry
@@ -67,7 +74,7 @@ def to_torch(f: Callable[P, Any]) -> Callable[..., Any]:
 
     @transformed("to_torch", f)
     @entry
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: PyTree, **kwargs: PyTree) -> Any:
         import torch
 
         leaves, tree = flatten((args, kwargs))
@@ -91,7 +98,7 @@ MOST_FORMS = 64
 """Number of structures and other arguments for which a function is kept."""
 
 
-def _key(x: Any) -> Any:
+def _key(x: object) -> Any:
     """Return a key for an argument that is no tensor."""
     try:
         hash(x)
@@ -110,13 +117,13 @@ class _FlatFunction:
         kept: what keeps the ids of other arguments valid.
     """
 
-    def __init__(self, function: Callable[..., Any], owner: str, kept: Any = None) -> None:
+    def __init__(self, function: Callable[..., Any], owner: str, kept: object = None) -> None:
         self.function, self.owner, self.kept = function, owner, kept
         self.run = jit(function)
         self.tree: Any = None
         self._made: dict[Any, _FlatFunction] = {}
 
-    def _derived(self, key: Any, make: Callable[[], Callable[..., Any]]) -> _FlatFunction:
+    def _derived(self, key: Hashable, make: Callable[[], Callable[..., Any]]) -> _FlatFunction:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = _FlatFunction(make(), self.owner)
@@ -132,7 +139,7 @@ class _FlatFunction:
         count = len(active)
 
         def make() -> Callable[..., Any]:
-            def pull(*both: Any) -> tuple[Any, ...]:
+            def pull(*both: Value) -> tuple[Any, ...]:
                 xs, cts = both[:count], both[count:]
                 function, chosen = self._at(active, smooth, xs)
                 # PyTorch's gradients of complex numbers are the conjugates of cotangents
@@ -148,7 +155,7 @@ class _FlatFunction:
         count = len(active)
 
         def make() -> Callable[..., Any]:
-            def push(*both: Any) -> tuple[Any, ...]:
+            def push(*both: Value) -> tuple[Any, ...]:
                 function, chosen = self._at(active, smooth, both[:count])
                 return tuple(jvp(function, chosen, both[count:])[1])
 
@@ -170,7 +177,7 @@ class _FlatFunction:
     def _at(
         self, active: Sequence[bool], smooth: Sequence[bool], xs: Sequence[Any]
     ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        def function(*values: Any) -> tuple[Any, ...]:
+        def function(*values: Value) -> tuple[Any, ...]:
             rest = iter(values)
             args = [next(rest) if flag else x for flag, x in zip(active, xs, strict=True)]
             results = self.function(*args)
@@ -179,17 +186,17 @@ class _FlatFunction:
         return function, tuple([x for x, flag in zip(xs, active, strict=True) if flag])
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: Value) -> Any:
     return np.conj(x) if np.iscomplexobj(x) else x
 
 
 def _flattened(
-    f: Callable[..., Any], leaves: Sequence[Any], places: Sequence[int], tree: Any, owner: str
+    f: Callable[..., Any], leaves: Sequence[Any], places: Sequence[int], tree: PyTree, owner: str
 ) -> _FlatFunction:
     """Return a function of the arrays at ``places`` only."""
     others = [None if k in places else x for k, x in enumerate(leaves)]
 
-    def of_arrays(*arrays: Any) -> tuple[Any, ...]:
+    def of_arrays(*arrays: Value) -> tuple[Any, ...]:
         whole = list(others)
         for k, x in zip(places, arrays, strict=True):
             whole[k] = x
@@ -207,7 +214,7 @@ def _flattened(
     return made
 
 
-def _to_array(tensor: Any, owner: str) -> Any:
+def _to_array(tensor: Tensor, owner: str) -> Any:
     """Return a tensor's array, which shares its memory.
 
     Raises:
@@ -236,12 +243,12 @@ def _to_array(tensor: Any, owner: str) -> Any:
         ) from None
 
 
-def _to_tensor(y: Any) -> Any:
+def _to_tensor(y: Value) -> Any:
     torch: Any = importlib.import_module("torch")
     return torch.from_numpy(np.asarray(y))
 
 
-@cache
+@lru_cache(maxsize=1)
 def _operation() -> Any:
     """Return the autograd function of all functions."""
     torch: Any = importlib.import_module("torch")
@@ -250,14 +257,14 @@ def _operation() -> Any:
         """A function of functrace; the first argument is a `_FlatFunction`."""
 
         @staticmethod
-        def forward(function: _FlatFunction, *tensors: Any) -> Any:
+        def forward(function: _FlatFunction, *tensors: Tensor) -> Any:
             arrays = [_to_array(x, function.owner) for x in tensors]
             return tuple(
                 [_to_tensor(y) for y in function.run(*[x if x.ndim else x[()] for x in arrays])]
             )
 
         @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        def setup_context(ctx: Context, inputs: Context, output: Context) -> None:
             ctx.function, *tensors = inputs
             ctx.save_for_backward(*tensors)
             ctx.save_for_forward(*tensors)
@@ -267,7 +274,7 @@ def _operation() -> Any:
             )
 
         @staticmethod
-        def backward(ctx: Any, *cts: Any) -> Any:
+        def backward(ctx: Context, *cts: Tensor) -> Any:
             active = list(ctx.needs_input_grad[1:])
             pulled = ctx.function.pulled(active, ctx.smooth)
             given = [ct for ct, flag in zip(cts, ctx.smooth, strict=True) if flag]
@@ -275,7 +282,7 @@ def _operation() -> Any:
             return None, *[next(found) if flag else None for flag in active]
 
         @staticmethod
-        def jvp(ctx: Any, _function: Any, *tangents: Any) -> Any:
+        def jvp(ctx: Context, _function: object, *tangents: Tensor) -> Any:
             active = [t is not None for t in tangents]
             pushed = ctx.function.pushed(active, ctx.smooth)
             moving = [t for t in tangents if t is not None]
@@ -283,7 +290,7 @@ def _operation() -> Any:
             return tuple([next(found) if flag else None for flag in ctx.smooth])
 
         @staticmethod
-        def vmap(info: Any, in_dims: Any, function: _FlatFunction, *tensors: Any) -> Any:
+        def vmap(info: Context, in_dims: Context, function: _FlatFunction, *tensors: Tensor) -> Any:
             flags = [axis is not None for axis in in_dims[1:]]
             moved = [
                 x if axis is None else x.movedim(axis, 0)

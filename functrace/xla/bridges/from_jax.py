@@ -19,7 +19,15 @@ import numpy as np
 from functrace.caches import BoundedCache, CacheEntry
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import (
+    Flags,
+    Operand,
+    Primitive,
+    RuleArgument,
+    Tangents,
+    Values,
+    is_linear,
+)
 from functrace.tracing.binding import bind
 from functrace.transforms.building import is_differentiable
 from functrace.xla.lowering import Operation, Value, register
@@ -154,12 +162,12 @@ _compiled: BoundedCache[_Compiled] = BoundedCache("functions of JAX", 64 << 20, 
 # -- the operation ---------------------------------------------------------------------------------
 
 
-def _eval(*rest: Any) -> tuple[Any, ...]:
+def _eval(*rest: RuleArgument) -> tuple[Any, ...]:
     *values, function = rest
     return function.run(values)
 
 
-def _aval(*rest: Any) -> tuple[ShapeDtype, ...]:
+def _aval(*rest: RuleArgument) -> tuple[ShapeDtype, ...]:
     *operands, function = rest
     if type(function) is not JaxFunction:  # a text can name a ufunc here
         raise ProgramError(f"{function!r} is no function of JAX", fix="use functrace.from_jax")
@@ -174,7 +182,7 @@ def _jvp(primals: Values, outputs: Values, tangents: Tangents, function: JaxFunc
     return [next(found) if is_differentiable(aval_of(y)) else None for y in outputs]
 
 
-def _transpose(cts: Tangents, *rest: Any) -> list[Any]:
+def _transpose(cts: Tangents, *rest: RuleArgument) -> list[Any]:
     *operands, function = rest
     given: list[Operand] = operands
     linear = tuple([x.aval if is_linear(x) else None for x in given])

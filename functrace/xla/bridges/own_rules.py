@@ -29,7 +29,7 @@ from jax.interpreters import ad, batching, mlir
 
 import functrace.xla.rows  # noqa: F401  # (they register themselves)
 from functrace.control.call import call_p
-from functrace.control.custom import custom_batch_p, pushforward_p
+from functrace.control.custom import custom_batch_p, custom_derivative_p, pushforward_p
 from functrace.control.linear_solve import linear_solve_p
 from functrace.control.residuals import PackPolicy
 from functrace.control.root import root_p
@@ -78,8 +78,9 @@ def _marker(name: str, *params: str) -> Primitive:
     )
 
 
-kept_rules_p = _marker("kept_rules", "program")
-"""An operation with rules of its own: a program of that operation."""
+kept_rules_p = _marker("kept_rules", "program", "reports")
+"""An operation with rules of its own: a program of that operation; False if its floats are NaN where
+NumPy raises, in a derivative."""
 constant_p = _marker("constant_derivative", "primitive", "params")
 """An operation without derivative."""
 remat_p = _marker("remat", "program", "policy")
@@ -87,9 +88,13 @@ remat_p = _marker("remat", "program", "policy")
 
 _ENTRIES = (INPUT, CONSTANT, RESULT)
 
+_NAMES = (
+    "undifferentiated", "reverse_only", "returned", "refused",
+    # JAX has no derivative of some; others depend on the phases of vectors, which are conventions
+    "eig", "eigh", "svd", "qr", "qr_complete", "qr_raw",
+)  # fmt: skip
 OWN = frozenset(
-    {pushforward_p, linear_solve_p, root_p, custom_batch_p}
-    | {PRIMITIVES[name] for name in ("undifferentiated", "reverse_only", "returned", "refused")}
+    {pushforward_p, linear_solve_p, root_p, custom_batch_p, *map(PRIMITIVES.__getitem__, _NAMES)}
 )
 """Primitives whose derivative is not that of their lowering."""
 
@@ -101,10 +106,12 @@ class Kept(NamedTuple):
     Args:
         options: the user's choices.
         is_wide: True in JAX's 64-bit mode.
+        reports: True to return the number of an error; False to return NaN.
     """
 
     options: Options
     is_wide: bool
+    reports: bool = True
 
     def fitting(self, program: Program) -> Program:
         """Return a program in the types that JAX has."""
@@ -118,24 +125,30 @@ def has_own_rule(primitive: Primitive, params: Sequence[Any]) -> bool:
     return primitive in OWN or primitive.by_rule or isinstance(primitive.jvp, NoRule)
 
 
-def marked(program: Program) -> Program:
-    """Return a program in which operations with rules of their own are marked, at any depth."""
-    return remembered(_marked, program)
+def marked(program: Program, reports: bool = True) -> Program:
+    """Return a program in which operations with rules of their own are marked, at any depth.
+
+    Args:
+        program: the program.
+        reports: True for the user's function, False for a derivative.
+    """
+    return remembered(_marked, program, reports)
 
 
-def _marked(program: Program) -> Program:
+def _marked(program: Program, reports: bool) -> Program:
+    inside = partial(marked, reports=reports)
     ops = list(program.ops)
     for k, (primitive, operands, params) in enumerate(ops):
         if primitive in _ENTRIES:
             continue
         if has_own_rule(primitive, params):
-            ops[k] = kept_rules_p, operands, (_alone(program, k).interned(),)
+            ops[k] = kept_rules_p, operands, (_alone(program, k).interned(), reports)
         elif primitive.jvp is ZERO:
             ops[k] = constant_p, operands, (primitive, params)
         elif primitive is call_p and params[1] and not isinstance(params[1], PackPolicy):
-            ops[k] = remat_p, operands, (marked(params[0]).interned(), params[1])
+            ops[k] = remat_p, operands, (inside(params[0]).interned(), params[1])
         else:
-            ops[k] = primitive, operands, with_programs(params, marked)
+            ops[k] = primitive, operands, with_programs(params, inside)
     return program.with_same_flow(ops, program.avals, program.literals)
 
 
@@ -168,25 +181,32 @@ def walked(program: Program, values: Sequence[Any], how: Kept) -> list[Any]:
     """Lower a program that keeps its rules; where NumPy would raise, floats are NaN."""
     errors = CheckedErrors()
     failures = Failures(errors)
-    results = walk(marked(how.fitting(program)), values, failures, how.options)
+    results = walk(marked(how.fitting(program), False), values, failures, how.options)
     return without_failed(results, failures)
 
 
-def without_failed(results: Sequence[Any], failures: Failures) -> list[Any]:
-    """Return results with NaN in the place of floats if a check failed; `checkify` gets the message.
+def without_failed(
+    results: Sequence[Any], failures: Failures, *, reported: bool = True
+) -> list[Any]:
+    """Return results with NaN in the place of floats if a check failed.
 
     See Note [Errors in derivatives].
+
+    Args:
+        results: the results.
+        failures: the checks.
+        reported: True to have `checkify` report the message.
     """
     if failures.is_empty:
         return list(results)
     number = failures.number()
-    for k, error in enumerate(failures.errors):
+    for k, error in enumerate(failures.errors if reported else ()):
         checkify.debug_check(
             jnp.asarray(number != k + 1), f"{error.kind.__name__}: {error.message}"
         )
-    spoilt = jnp.where(jnp.asarray(number) == 0, 0.0, jnp.nan)
+    factor = jnp.where(jnp.asarray(number) == 0, 1.0, jnp.nan)  # (a product is linear in y)
     return [
-        y + jax.lax.convert_element_type(spoilt, y.dtype) if y.dtype.kind in "fc" else y
+        y * jax.lax.convert_element_type(factor, y.dtype) if y.dtype.kind in "fc" else y
         for y in results
     ]
 
@@ -204,6 +224,8 @@ def _lowered(*values: Value, program: Program, how: Kept) -> list[Any]:
     with jax.enable_x64(how.is_wide):
         failures = Failures(CheckedErrors())
         results = walk(_plain(program), values, failures, how.options)
+        if not how.reports:
+            return [*without_failed(results, failures, reported=False), np.int32(0)]
         return [*results, jnp.asarray(failures.number(), np.int32)]
 
 
@@ -254,14 +276,19 @@ def _jvp(
         results, moved = found[: len(outs)], found[len(outs) :]
     else:
         found = walked(first, primals, how)
-        results = found[: len(outs)]
-        moved = walked(linear, [*found[len(outs) :], *moving], how)
+        results, residuals = found[: len(outs)], found[len(outs) :]
+        if any(op[0] is custom_derivative_p for op in program.ops):
+            both = Both(jvp_program(program, active), linear, len(primals), len(outs), how)
+            pushed = iter(tangent_p.bind(*primals, *residuals, *moving, both=both))
+            moved = [next(pushed) if is_differentiable(a) else None for a in outs]
+        else:
+            moved = walked(linear, [*residuals, *moving], how)
     results = [*results, number]
-    pushed = [
+    tangents_out = [
         jnp.asarray(t) if is_differentiable(a) else _no_tangent(y)
         for t, a, y in zip(moved, outs, results, strict=False)
     ]
-    return results, [*pushed, _no_tangent(number)]
+    return results, [*tangents_out, _no_tangent(number)]
 
 
 def _no_tangent(y: Value) -> Any:
@@ -306,19 +333,141 @@ batching.primitive_batchers[functrace_p] = _batch
 mlir.register_lowering(functrace_p, mlir.lower_fun(_lowered, multiple_results=True))
 
 
+# -- tangents with a transpose of their own ---------------------------------------------------------
+
+
+@final
+class Both(NamedTuple):
+    """The two rules of a function: one for tangents, one whose transpose gives cotangents.
+
+    Args:
+        pushed: from primals and tangents to results and tangents.
+        linear: from residuals and tangents to tangents.
+        primals: number of primals, the first operands.
+        results: number of results.
+        how: how they are lowered.
+    """
+
+    pushed: Program
+    linear: Program
+    primals: int
+    results: int
+    how: Kept
+
+    @property
+    def residuals(self) -> int:
+        """Number of residuals, the second operands."""
+        moving = len(self.pushed.input_ids) - self.primals
+        return len(self.linear.input_ids) - moving
+
+    def parts(self, operands: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return primals, residuals and tangents."""
+        first, second = self.primals, self.primals + self.residuals
+        return operands[:first], operands[first:second], operands[second:]
+
+    def avals(self) -> list[Any]:
+        """Return the avals of the tangents that there are."""
+        return list(filter(is_differentiable, output_avals(self.linear)))
+
+    def tangents(self, primals: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+        """Lower the rule for tangents."""
+        found = walked(self.pushed, [*primals, *moving], self.how)[self.results :]
+        outs = output_avals(self.linear)
+        return [jnp.asarray(t) for t, a in zip(found, outs, strict=True) if is_differentiable(a)]
+
+
+tangent_p = JaxPrimitive("functrace_tangent")
+"""``functrace_tangent x r x_dot {both=…}``: the tangents of a function that has a rule for each mode."""
+tangent_p.multiple_results = True
+
+
+def _tangent_lowered(*operands: Value, both: Both) -> list[Any]:
+    with jax.enable_x64(both.how.is_wide):
+        primals, _, moving = both.parts(operands)
+        return both.tangents(primals, moving)
+
+
+def _tangent_abstract(*_avals: Value, both: Both) -> list[Any]:
+    return [jax.core.ShapedArray(a.shape, a.dtype) for a in both.avals()]
+
+
+def _tangent_jvp(
+    operands: Sequence[Any], tangents: Sequence[Any], *, both: Both
+) -> tuple[list[Any], list[Any]]:
+    primals, residuals, moving = both.parts(operands)
+    primals_dot, _, moving_dot = both.parts(tangents)
+    results = tangent_p.bind(*operands, both=both)
+    if all(isinstance(t, ad.Zero) for t in primals_dot):
+        filled = [ad.instantiate_zeros(t) for t in moving_dot]
+        return results, tangent_p.bind(*primals, *residuals, *filled, both=both)
+    given, dots = [*primals, *moving], [*primals_dot, *moving_dot]
+    active = [not isinstance(t, ad.Zero) for t in dots]
+
+    def of_active(*values: Value) -> list[Any]:
+        rest = iter(values)
+        whole = [next(rest) if flag else x for x, flag in zip(given, active, strict=True)]
+        return both.tangents(whole[: both.primals], whole[both.primals :])
+
+    chosen = tuple([x for x, flag in zip(given, active, strict=True) if flag])
+    _, found = jax.jvp(of_active, chosen, tuple([t for t in dots if not isinstance(t, ad.Zero)]))
+    return results, found
+
+
+def _tangent_transpose(cts: Sequence[Any], *operands: Value, both: Both) -> list[Any]:
+    primals, residuals, moving = both.parts(operands)
+    flags = [ad.is_undefined_primal(x) for x in moving]
+    known = [x for x, flag in zip(moving, flags, strict=True) if not flag]
+    rest = iter(cts)
+    given: list[Any] = []
+    for a in output_avals(both.linear):
+        ct = next(rest) if is_differentiable(a) else None
+        is_zero = ct is None or isinstance(ct, ad.Zero)
+        given.append(jnp.zeros(a.shape, a.dtype) if is_zero else ct)
+    back = transpose_program(both.linear, [*[False] * len(residuals), *flags])
+    found = iter(walked(back, [*residuals, *known, *given], both.how))
+    none = [None] * (len(primals) + len(residuals))
+    return [*none, *[next(found) if flag else None for flag in flags]]
+
+
+def _tangent_batch(
+    operands: Sequence[Any], axes: Sequence[Any], *, both: Both
+) -> tuple[list[Any], list[int]]:
+    flags = [axis is not None for axis in axes]
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved = [
+        x if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+    first, second, third = both.parts(flags)
+    mapped = both._replace(
+        pushed=vmap_program(both.pushed, size, [*first, *third]).interned(),
+        linear=vmap_program(both.linear, size, [*second, *third]).interned(),
+    )
+    results = tangent_p.bind(*moved, both=mapped)
+    return results, [0] * len(results)
+
+
+tangent_p.def_impl(lambda *operands, both: jax.jit(partial(_tangent_lowered, both=both))(*operands))
+tangent_p.def_abstract_eval(_tangent_abstract)
+ad.primitive_jvps[tangent_p] = _tangent_jvp
+ad.primitive_transposes[tangent_p] = _tangent_transpose
+batching.primitive_batchers[tangent_p] = _tangent_batch
+mlir.register_lowering(tangent_p, mlir.lower_fun(_tangent_lowered, multiple_results=True))
+
+
 # -- rows of the marks -----------------------------------------------------------------------------
 
 
 @register(kept_rules_p)
 def _kept_rules(op: Operation, *rest: Value) -> Any:
-    *values, program = rest
-    how = Kept(op.options, bool(jax.config.jax_enable_x64))
+    *values, program, reports = rest
+    how = Kept(op.options, bool(jax.config.jax_enable_x64), reports)
     inputs = [
         jnp.asarray(cast(x, program.avals[i].dtype))
         for x, i in zip(_variables(op, values), program.input_ids, strict=True)
     ]
-    errors = remembered(_ErrorsOf(how), program)
     *results, number = functrace_p.bind(*inputs, program=program, how=how)
+    errors = remembered(_ErrorsOf(how), program) if reports else ()
     if errors:
         before = len(op.failures.errors)
         op.failures.errors.extend(errors)

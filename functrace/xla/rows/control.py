@@ -204,7 +204,7 @@ def _while(op: Operation, *rest: Value) -> Any:
         return t + 1, carry, stacks, is_on, error
 
     is_on, failed = goes_on(groups[0])
-    zero, failed = jnp.zeros((), np.int64), jnp.asarray(failed, np.int32)
+    zero, failed = jnp.zeros((), int), jnp.asarray(failed, np.int32)
     state = zero, groups[0], empty(0), is_on, failed
     steps, carry, kept, is_on, error = lax.while_loop(test, step, state)
     _merge(op, error, before)
