@@ -343,7 +343,8 @@ def jit(
                             parts.append(float)
                             values = ()
                         elif type(x) in on_devices:
-                            parts += (x.shape, x.dtype)
+                            array: Any = x
+                            parts += (array.shape, array.dtype)
                         else:
                             break
                     else:

@@ -365,7 +365,8 @@ class ProgramCache(Table[StagedProgram]):
             return
         if is_for_xla(self.backend):
             types = self.backend.arrays()
-            self.device_arrays.update(type(x) for x in signature.leaves if isinstance(x, types))
+            leaves: list[object] = signature.leaves
+            self.device_arrays.update(type(x) for x in leaves if isinstance(x, types))
         staged.calls += 1
         if staged.calls == OFTEN and not signature.statics:
             check = written_check(signature.tree, signature.leaves, self.device_arrays)
