@@ -351,7 +351,10 @@ def collectives(
         given = in_shardings if in_shardings is not None else choices.in_shardings
         if given is None and any(x is not None for x in placed):
             given = unflatten(tree, placed)
-        shapes = [_shape(x) if s is not None else x for x, s in zip(leaves, placed, strict=True)]
+        shapes = [
+            x if s is None else ShapeDtype(tuple(x.shape), x.dtype)
+            for x, s in zip(leaves, placed, strict=True)
+        ]
         results: list[Any] = []
 
         def noted(*args: object) -> object:
@@ -367,11 +370,6 @@ def collectives(
         )
 
     return found
-
-
-def _shape(x: Any) -> ShapeDtype:
-    """Return the shape and dtype of an array on devices."""
-    return ShapeDtype(tuple(x.shape), x.dtype)
 
 
 def _rows(f: object, passes: Sequence[UserPass], owner: str) -> Sequence[Pass]:

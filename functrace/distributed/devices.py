@@ -18,7 +18,7 @@ from functrace.typing import PyTree
 
 if TYPE_CHECKING:
     from jax import Device
-    from jax.sharding import Mesh
+    from jax.sharding import Mesh, Sharding
 
 
 def mesh(
@@ -146,7 +146,7 @@ def global_array(local_data: PyTree, sharding: PyTree) -> Any:
     _jax()
     from functrace.xla.scope import from_local_data
 
-    def place(x: object, wanted: Any) -> Any:
+    def place(x: object, wanted: Sharding) -> Any:
         array = np.asarray(x)
         if array.dtype.kind == "O":
             raise ArgumentError(

@@ -36,6 +36,8 @@ VERSION: Final = 1
 _EARLIER = (
     "load an earlier directory; remove this one, so that functrace.distributed.latest ignores it"
 )
+Leaf: TypeAlias = Any
+"""A leaf of a pytree: an array of NumPy or JAX, its shape and dtype, or a Python number."""
 Writer: TypeAlias = Literal["orbax", "npy"]
 """Names of the formats of files."""
 
@@ -178,7 +180,7 @@ def _is_complete(place: Path) -> bool:
     return (place / MANIFEST).exists() or (place / ORBAX).exists()
 
 
-def _check_leaf(name: str, leaf: Any, is_abstract: bool = False) -> None:
+def _check_leaf(name: str, leaf: Leaf, is_abstract: bool = False) -> None:
     """Check that a leaf has a shape and a dtype of numbers."""
     if isinstance(leaf, bool | int | float | complex):
         dtype = np.asarray(leaf).dtype
@@ -198,7 +200,7 @@ def _check_leaf(name: str, leaf: Any, is_abstract: bool = False) -> None:
     )
 
 
-def _is_for_orbax(leaf: Any) -> bool:
+def _is_for_orbax(leaf: Leaf) -> bool:
     """Return True if orbax can save a leaf: no empty array, and no complex number of Python."""
     return not isinstance(leaf, complex) and 0 not in getattr(leaf, "shape", ())
 
@@ -278,14 +280,14 @@ def _list_name(rank: int) -> str:
     return f"process_{rank:05d}.json"
 
 
-def _described(leaf: Any) -> tuple[tuple[int, ...], str]:
+def _described(leaf: Leaf) -> tuple[tuple[int, ...], str]:
     """Return the shape of a leaf, and the name of its dtype."""
     if isinstance(leaf, bool | int | float | complex):
         return (), np.asarray(leaf).dtype.name
     return tuple(leaf.shape), np.dtype(leaf.dtype).name
 
 
-def _parts_here(leaf: Any, rank: int) -> list[tuple[tuple[int, ...], np.ndarray[Any, Any]]]:
+def _parts_here(leaf: Leaf, rank: int) -> list[tuple[tuple[int, ...], np.ndarray[Any, Any]]]:
     """Return the parts of a leaf that this process writes, each with its first indices."""
     shards = getattr(leaf, "addressable_shards", None)
     if shards is None:
@@ -445,7 +447,7 @@ class _Parts:
         return result
 
 
-def _loaded(leaf: Any, parts: _Parts) -> Any:
+def _loaded(leaf: Leaf, parts: _Parts) -> Any:
     """Return the value of a leaf, where ``leaf`` is."""
     whole = tuple([slice(0, n) for n in parts.entry.shape])
     if isinstance(leaf, bool | int | float | complex):
@@ -473,7 +475,7 @@ def _check_fits(place: Path, saved: Sequence[str], names: Sequence[str]) -> None
     )
 
 
-def _check_same(place: Path, entry: SavedLeaf, leaf: Any) -> None:
+def _check_same(place: Path, entry: SavedLeaf, leaf: Leaf) -> None:
     """Check that a leaf has the saved shape and dtype."""
     shape, dtype = _described(leaf)
     if (entry.shape, entry.dtype) != (shape, dtype):
@@ -528,7 +530,7 @@ def _load_by_orbax(place: Path, names: Sequence[str], leaves: Sequence[Any]) -> 
     import jax
     import orbax.checkpoint as ocp
 
-    def abstract(leaf: Any) -> Any:
+    def abstract(leaf: Leaf) -> Any:
         if isinstance(leaf, bool | int | float | complex):
             return leaf
         sharding = getattr(leaf, "sharding", None)
@@ -554,7 +556,7 @@ def _load_by_orbax(place: Path, names: Sequence[str], leaves: Sequence[Any]) -> 
     return [_checked(place, key, found[key], leaf) for key, leaf in zip(keys, leaves, strict=True)]
 
 
-def _checked(place: Path, key: str, value: Any, leaf: Any) -> Any:
+def _checked(place: Path, key: str, value: Leaf, leaf: Leaf) -> Any:
     """Return a value that orbax has read, of the type of ``leaf``."""
     _check_same(place, SavedLeaf(key[6:], *_described(value)), leaf)
     if isinstance(leaf, bool | int | float | complex):

@@ -6,7 +6,7 @@ Layer: 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -14,8 +14,13 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from functrace.errors import ArgumentError
 
+Operand: TypeAlias = Any
+"""An array of NumPy or JAX, or a number."""
+Placement: TypeAlias = Any
+"""A sharding, a partition spec, a layout, or None. (JAX has no type for them all.)"""
 
-def seen_once(x: Any) -> Any:
+
+def seen_once(x: Operand) -> Any:
     """Return a value for JAX; a view of an array of NumPy.
 
     Note [JAX remembers converted arrays]
@@ -43,7 +48,7 @@ def replicated(shardings: Iterable[Any]) -> NamedSharding | None:
     return None
 
 
-def on_devices(x: Any, sharding: Sharding | None) -> jax.Array:
+def on_devices(x: Operand, sharding: Sharding | None) -> jax.Array:
     """Return an array, which every process has whole, as one on devices.
 
     Args:
@@ -57,7 +62,7 @@ def on_devices(x: Any, sharding: Sharding | None) -> jax.Array:
         return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
-def is_divided_by_process(sharding: Any) -> bool:
+def is_divided_by_process(sharding: Placement) -> bool:
     """Return True for a sharding that gives processes different parts of an array."""
     return isinstance(sharding, Sharding) and not (
         sharding.is_fully_addressable or sharding.is_fully_replicated
@@ -79,7 +84,7 @@ def on_host_array(x: jax.Array) -> Any:
     return np.array(x)[()]
 
 
-def from_local_data(local: Any, sharding: Sharding) -> jax.Array:
+def from_local_data(local: np.ndarray[Any, Any], sharding: Sharding) -> jax.Array:
     """Return an array on all devices, from the part that this process has.
 
     Args:
