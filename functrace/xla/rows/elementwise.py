@@ -87,7 +87,7 @@ def real_or(function: Callable[..., Any], other: Callable[..., Any], kinds: str)
 
 
 _BINARY: Mapping[str, Callable[..., Any]] = {
-    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "arctan2": lax.atan2,
+    "sub": lax.sub, "div": lax.div, "arctan2": lax.atan2,
     "nextafter": lax.nextafter, "bitwise_and": lax.bitwise_and, "bitwise_or": lax.bitwise_or,
     "bitwise_xor": lax.bitwise_xor, "equal": lax.eq, "not_equal": lax.ne,
 }  # fmt: skip
@@ -125,6 +125,9 @@ _OTHERS: Mapping[str, Callable[..., Any]] = {
 
 for _name, _function in _BINARY.items():
     ufunc(PRIMITIVES[_name], broadcasting(_function))
+# (XLA has no sums and products of bools)
+ufunc(PRIMITIVES["add"], real_or(broadcasting(lax.add), jnp.logical_or, "b"))
+ufunc(PRIMITIVES["mul"], real_or(broadcasting(lax.mul), jnp.logical_and, "b"))
 for _name, (_function, _word) in _ORDERS.items():  # XLA has no order of complex numbers
     ufunc(PRIMITIVES[_name], real_or(broadcasting(_function), getattr(jnp, _word), "c"))
 for _name, _function in {**_UNARY, **_OTHERS}.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from functrace.ops import PRIMITIVES
 from functrace.xla.lowering import Operation, Row, Value, register, untyped
@@ -30,8 +31,25 @@ register(PRIMITIVES["reduce_max"])(untyped(jnp.max))
 register(PRIMITIVES["reduce_min"])(untyped(jnp.min))
 register(PRIMITIVES["reduce_any"])(untyped(jnp.any))
 register(PRIMITIVES["reduce_all"])(untyped(jnp.all))
-register(PRIMITIVES["argmax"])(untyped(jnp.argmax))
-register(PRIMITIVES["argmin"])(untyped(jnp.argmin))
+
+
+def _first_of(x: Value, axis: int, is_largest: bool) -> Any:
+    """Position of the first extreme; the first nan counts as one."""
+    if x.dtype.kind != "c":
+        return (jnp.argmax if is_largest else jnp.argmin)(x, axis)
+    # NumPy's order of complex numbers: by the real parts, then by the imaginary ones.
+    has_nan = jnp.isnan(x)
+    is_best, worst = ~has_nan, -np.inf if is_largest else np.inf
+    for part in (x.real, x.imag):
+        sizes = jnp.where(is_best, part, worst)
+        best = (jnp.max if is_largest else jnp.min)(sizes, axis, keepdims=True)
+        is_best = is_best & (part == best)
+    has_any = jnp.any(has_nan, axis, keepdims=True)
+    return jnp.argmax(jnp.where(has_any, has_nan, is_best), axis)
+
+
+register(PRIMITIVES["argmax"])(untyped(lambda x, axis: _first_of(x, axis, True)))
+register(PRIMITIVES["argmin"])(untyped(lambda x, axis: _first_of(x, axis, False)))
 register(PRIMITIVES["softmax"])(untyped(jax.nn.softmax))
 register(PRIMITIVES["log_softmax"])(untyped(jax.nn.log_softmax))
 register(PRIMITIVES["logsumexp"])(untyped(jax.scipy.special.logsumexp))
