@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -101,17 +101,19 @@ class JaxFunction:
 
     def avals(self, operands: Sequence[ShapeDtype]) -> tuple[ShapeDtype, ...]:
         """Return the avals of the results."""
-        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands]
-        with jax.enable_x64(self.is_wide):
-            found = jax.eval_shape(self, *shapes)
-        return tuple([ShapeDtype(a.shape, a.dtype) for a in found])
+        return self.entry().signature(tuple(operands))[0]
+
+    def entry(self) -> _Compiled:
+        """Return the jitted function, and what is known of it."""
+        found = _compiled.get(self)
+        if found is None:
+            found = _Compiled(self)
+            _compiled.add(self, found)
+        return found
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Compute with arrays of NumPy, compiled."""
-        entry = _compiled.get(self)
-        if entry is None:
-            entry = _Compiled(self)
-            _compiled.add(self, entry)
+        entry = self.entry()
         with jax.enable_x64(self.is_wide):
             arrays = [jax.device_put(x, may_alias=True) for x in map(np.asarray, values)]
             return tuple([np.array(y)[()] for y in entry.run(*arrays)])
@@ -147,14 +149,46 @@ def _smooth(results: Sequence[Any]) -> tuple[Any, ...]:
 
 @final
 class _Compiled(CacheEntry):
-    """A function of JAX, jitted."""
+    """A function of JAX, jitted, and its results by avals of the operands.
 
-    __slots__ = ("run",)
+    Args:
+        function: the function.
+    """
+
+    __slots__ = ("_known", "function", "run")
 
     def __init__(self, function: JaxFunction) -> None:
         super().__init__()
+        self.function = function
         self.run = jax.jit(lambda *values: function(*values))
+        self._known: dict[tuple[ShapeDtype, ...], tuple[tuple[ShapeDtype, ...], Any]] = {}
 
+    def signature(self, operands: tuple[ShapeDtype, ...]) -> tuple[tuple[ShapeDtype, ...], Any]:
+        """Return the avals of the results; and their structure, of the user's function."""
+        found = self._known.get(operands)
+        if found is None:
+            if len(self._known) >= MOST_SIGNATURES:
+                self._known.clear()
+            found = self._known[operands] = self._traced(operands)
+        return found
+
+    def _traced(self, operands: Sequence[ShapeDtype]) -> tuple[tuple[ShapeDtype, ...], Any]:
+        function, shapes = self.function, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in operands]
+        static: Any = function.static
+
+        def run(*values: Value) -> Any:
+            if function.kind != "user":
+                return function(*values)
+            args, kwargs = jax.tree.unflatten(static[0], values)
+            return function.of(*args, **kwargs)
+
+        with jax.enable_x64(function.is_wide):
+            leaves, tree = jax.tree.flatten(jax.eval_shape(run, *shapes))
+        return tuple([ShapeDtype(a.shape, a.dtype) for a in leaves]), tree
+
+
+MOST_SIGNATURES: Final = 256
+"""Number of signatures of a function that are kept."""
 
 _compiled: BoundedCache[_Compiled] = BoundedCache("functions of JAX", 64 << 20, 512)
 
@@ -237,13 +271,6 @@ def applied(
     Returns:
         the leaves of the result, and its structure.
     """
-    shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in map(aval_of, leaves)]
-
-    def of_leaves(*values: Value) -> Any:
-        args, kwargs = jax.tree.unflatten(treedef, values)
-        return g(*args, **kwargs)
-
-    with jax.enable_x64(is_wide):
-        tree = jax.tree.structure(jax.eval_shape(of_leaves, *shapes))
     function = JaxFunction("user", g, (treedef,), is_wide)
+    tree = function.entry().signature(tuple(map(aval_of, leaves)))[1]
     return list(bind(jax_p, tuple(leaves), (function,))), tree
