@@ -63,9 +63,9 @@ def to_jax(f: Callable[P, Any], *, host_callbacks: Sequence[str] = ()) -> Callab
         Array([0., 0., 0.], dtype=float32)
 
     Cost:
-        recording, per call outside ``jax.jit``: about 0.2 ms for a few operations; inside, nothing. XLA compiles the program at
-        the first call. Errors that NumPy raises for values are raised by plain calls only: inside of
-        JAX's transforms floats become NaN, and ``jax.experimental.checkify`` reports the message.
+        recording, per call outside ``jax.jit``: about 0.2 ms for a few operations; inside, nothing.
+        XLA compiles the program at the first call. Errors that NumPy raises for values are raised by plain
+        calls only: inside of JAX's transforms floats become NaN, and ``jax.experimental.checkify`` reports the message.
     """
     check_installed()
     name, owner = function_name(f), f"to_jax of {function_name(f)}"
