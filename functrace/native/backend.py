@@ -51,7 +51,12 @@ class NativeBackend:
 
     def _compile(self, plan: Plan) -> Compiled:
         from functrace.native.lowering import NoNativeForm
+        from functrace.native.zero_dimensional import has_branch_results
 
+        if self.is_exact and has_branch_results(plan.program):
+            if not self.splits:
+                raise NoNativeForm("results of a branch, which decides their types")
+            return _by_numpy(plan.program)
         if self.falls_back and self.splits:
             from functrace.native.tiles import in_tiles, is_concurrent
 

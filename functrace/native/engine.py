@@ -410,10 +410,13 @@ def _object_entry(function: Function, name: str, temporary: int, is_exact: bool)
         capsule = value("load ptr, ptr %settings")
         mask = field(field(capsule, CAPSULE, "ptr"), 0, "i32")
         lines.append(f"  call void {symbol('decref')}(ptr {capsule})")
-        looked_at = 7 << UNDERFLOW
-        if is_exact:  # no error raises, and none is passed to a function
-            looked_at |= sum(6 << 3 * k for k in range(4))
-        need(value(f"icmp eq i32 {value(f'and i32 {mask}, {looked_at}')}, 0"))
+        need(value(f"icmp eq i32 {value(f'and i32 {mask}, {7 << UNDERFLOW}')}, 0"))
+        if is_exact:  # no error raises: no setting is 2
+            fields = sum(1 << 3 * k for k in range(4))
+            low = value(f"shl i32 {value(f'and i32 {mask}, {fields}')}, 1")
+            high = value(f"and i32 {mask}, {2 * fields}")
+            raising = value(f"and i32 {high}, {value(f'xor i32 {low}, -1')}")
+            need(value(f"icmp eq i32 {raising}, 0"))
     need(value(f"icmp eq i64 %count, {len(inputs)}"))
     array_type = symbol("array_type") if inputs else ""
     data: list[str] = []
@@ -656,8 +659,8 @@ class NativeFunction:
         plain: makes NumPy's form of the program, when it is first needed; None to return None in its
             place.
         is_exact: True to run NumPy's form on arrays that are not in C order, since its sums may be in
-            another order; and where NumPy's settings do not ignore or warn of errors: machine code
-            does not compute what no result depends on, so it does not report all.
+            another order; and where errors raise: machine code does not compute what no result
+            depends on, so it does not report all.
 
     Attributes:
         call: the function that Python calls.
@@ -754,7 +757,7 @@ class NativeFunction:
         settings = np.geterr()
         if self._table[_DISABLED] or settings["under"] != "ignore":
             return self._run_plain(arguments)
-        if self._is_exact and not {"ignore", "warn"}.issuperset(settings.values()):
+        if self._is_exact and "raise" in settings.values():
             return self._run_plain(arguments)
         given = self._arranged(arguments)
         if given is None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from functrace.control.cond import cond_p
 from functrace.ir.parts import Compiled
+from functrace.ir.primitive import RESULT
 from functrace.ir.program import Program
 from functrace.ops import checks, foreign, naming, solutions
 from functrace.ops.elementwise import stop_gradient, where
@@ -47,6 +49,20 @@ def with_arrays(program: Program, run: Compiled) -> Compiled:
         return tuple(made)
 
     return call
+
+
+def has_branch_results(program: Program) -> bool:
+    """Return True if a result without axes is one of a branch: which one runs decides whether it is
+    an array or a scalar."""
+    for i in program.output_ids:
+        while i >= 0 and program.ops[i][0] in _SAME:
+            i = program.ops[i][1][0]
+        if i >= 0 and program.avals[i].shape == ():
+            while program.ops[i][0] is RESULT:
+                i -= 1
+            if program.ops[i][0] is cond_p:
+                return True
+    return False
 
 
 def _is_array(program: Program, i: int) -> bool:

@@ -223,3 +223,35 @@ def test_discarded_divisions_warn(dtype: str, size: int, accuracy: Any) -> None:
         f(x, zeros)
     with np.errstate(divide="ignore", invalid="raise"), pytest.raises(FloatingPointError):
         f(x, zeros)
+
+
+def test_segments_of_split_programs_run_as_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    from functrace.native.engine import NativeFunction
+
+    def f(x: Any) -> Any:
+        for _ in range(5):
+            x = x + 0.1 * (np.roll(x, 1) - 2.0 * x + np.roll(x, -1))
+        y = np.exp(x)
+        for _ in range(5):
+            y = y + 0.1 * (np.roll(y, 1) - 2.0 * y + np.roll(y, -1))
+        return y
+
+    x = np.random.default_rng(0).normal(size=400)
+    run = ft.jit(f, backend="native", accuracy="numpy")
+    _assert_same_bits(run(x), f(x))
+    calls: list[Any] = []
+    plain = NativeFunction._run_plain
+    monkeypatch.setattr(
+        NativeFunction, "_run_plain", lambda self, given: (calls.append(1), plain(self, given))[1]
+    )
+    run(x)
+    assert not calls
+
+
+def test_types_of_results_of_branches_are_numpys() -> None:
+    def f(x: Any) -> Any:
+        return ft.cond(x[0] >= 0, lambda a: np.where(a[0] > 0, a[1], a[2]), lambda a: a[1], x)
+
+    for x in (np.arange(5.0), -1.0 - np.arange(5.0)):
+        found = ft.jit(f, backend="native", accuracy="numpy")(x)
+        assert type(found) is type(ft.jit(f, backend="numpy")(x))

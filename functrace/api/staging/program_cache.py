@@ -11,6 +11,7 @@ Layer: 8.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
@@ -159,10 +160,10 @@ class StagedProgram(Specialization):
         """The structure of ``(args, kwargs)``."""
         self.calls = 0
         """Calls that did not take the fast path."""
-        self.front: Front | None = None
+        self.front: weakref.ref[Front] | None = None
         """The state of the function that calls its machine code before Python does."""
-        self.when_compiled: Callable[[StagedProgram], None] | None = None
-        """Called once the program is machine code."""
+        self.when_compiled: weakref.WeakMethod[Callable[[StagedProgram], None]] | None = None
+        """Called once the program is machine code. (Weak, so that its memory is not the program's.)"""
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -182,7 +183,9 @@ class StagedProgram(Specialization):
         """Replace the compiled code."""
         self.run = run
         if self.when_compiled is not None and run.__class__ is MACHINE_CODE:
-            self.when_compiled(self)
+            install = self.when_compiled()
+            if install is not None:
+                install(self)
 
     @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
@@ -450,14 +453,15 @@ class ProgramCache(Table[StagedProgram]):
             made = native.__self__.front(self._python, ENTERED_COUNT, staged.is_leaf)
             if made is not None:
                 function, front = made
-                staged.front = front
+                staged.front = weakref.ref(front)
                 self._fronts.append(front)  # (stays: a call in another thread may be in its code)
                 self._jitted.redirect(function)
 
     def _remove(self, entry: StagedProgram) -> None:
         super()._remove(entry)
-        if entry.front is not None:
-            entry.front.close()
+        front = None if entry.front is None else entry.front()
+        if front is not None:
+            front.close()
 
     def _donation(self, signature: Signature) -> DonatedArrays | None:
         places = () if signature.is_traced else self._donated(signature)
@@ -495,7 +499,7 @@ class ProgramCache(Table[StagedProgram]):
             staged = StagedProgram(program, call.out_tree, self.passes, backend=self.backend)
             staged.tree = signature.tree
             if self.backend is not None and reads is None and self._is_direct(signature, staged):
-                staged.when_compiled = self._install_front
+                staged.when_compiled = weakref.WeakMethod(self._install_front)
         before = next(self.leaves(self.root.next.get(signature.key)), None)
         if before is not None:
             staged.follow(before)
