@@ -6,6 +6,20 @@ compiles and runs them. JAX is imported when the first program is lowered.
 Layer: 7.
 """
 
-from functrace.xla.lowering import Operation, register
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from functrace.xla.lowering import Operation, register
 
 __all__ = ["Operation", "register"]
+
+
+def __getattr__(name: str) -> object:
+    """Import the lowering, and with it JAX, when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'functrace.xla' has no attribute {name!r}")
+    from functrace.xla import lowering
+
+    return getattr(lowering, name)

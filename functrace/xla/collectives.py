@@ -71,7 +71,7 @@ class Collectives:
             once.
 
     Example:
-        >>> import numpy as np, functrace as ft
+        >>> import jax, numpy as np, functrace as ft
         >>> mesh = ft.distributed.mesh(1)
         >>> ft.debug.collectives(lambda x: np.sum(x * x), mesh)(np.ones(8)).rows
         ()

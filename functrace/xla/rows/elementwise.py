@@ -86,6 +86,13 @@ def real_or(function: Callable[..., Any], other: Callable[..., Any], kinds: str)
     return lambda *xs: (other if xs[0].dtype.kind in kinds else function)(*xs)
 
 
+def _floor_divide(x: Value, y: Value) -> Any:
+    if x.dtype.kind not in "biu":
+        return jnp.floor_divide(x, y)
+    is_zero = y == 0  # (NumPy's quotients of integers by zero are zero)
+    return jnp.where(is_zero, 0, jnp.floor_divide(x, jnp.where(is_zero, 1, y))).astype(x.dtype)
+
+
 _BINARY: Mapping[str, Callable[..., Any]] = {
     "sub": lax.sub, "div": lax.div, "arctan2": lax.atan2,
     "nextafter": lax.nextafter, "bitwise_and": lax.bitwise_and, "bitwise_or": lax.bitwise_or,
@@ -113,7 +120,7 @@ _REAL: Mapping[str, Callable[..., Any]] = {
     "signbit": jnp.signbit, "spacing": jnp.spacing, "modf": lambda x: tuple(jnp.modf(x)),
     "frexp": lambda x: tuple(jnp.frexp(x)), "bitwise_count": jnp.bitwise_count,
     "remainder": jnp.remainder, "fmod": jnp.fmod, "copysign": jnp.copysign, "ldexp": jnp.ldexp,
-    "heaviside": jnp.heaviside, "floor_divide": jnp.floor_divide, "left_shift": jnp.left_shift,
+    "heaviside": jnp.heaviside, "floor_divide": _floor_divide, "left_shift": jnp.left_shift,
     "right_shift": jnp.right_shift, "gcd": jnp.gcd, "lcm": jnp.lcm, "hypot": jnp.hypot,
     "plain_hypot": jnp.hypot, "logaddexp2": jnp.logaddexp2, "fmax": jnp.fmax, "fmin": jnp.fmin,
 }  # fmt: skip
