@@ -122,7 +122,7 @@ def cast(x: Value, dtype: Value) -> Any:
     if isinstance(x, np.ndarray | np.generic):
         return np.asarray(x).astype(dtype)
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
-        x = jnp.real(x)
+        x = x != 0 if np.dtype(dtype) == bool else jnp.real(x)
     return jax.lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(dtype))
 
 

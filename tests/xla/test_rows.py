@@ -34,12 +34,37 @@ OF_OTHER_BACKENDS = {"walk", "along"}
 """Primitives that passes of other backends make, and no recording (functrace/control/loop_sharing)."""
 _ZERO = "the exact result is 0, and what is computed is rounding"
 _CONDITION = "a Vandermonde matrix of condition 1e3 is inverted"
+_CANCELLED = "one number, the sum of larger ones that cancel"
 _SCIPY = "SciPy's expm, which tanm calls, loses three digits"
 LESS_PRECISE: dict[str, tuple[float, str]] = {
     "gradient: fft.fftfreq": (1e17, _ZERO),
     "gradient: linalg.det/singular complex": (1e17, _ZERO),
     "polyfit/cov unscaled": (2e4, _CONDITION),
     "scipy/tanm": (2e3, _SCIPY),
+    "stats/dirichlet": (1e3, _CANCELLED),
+    **dict.fromkeys(
+        [
+            f"gradient: stats/kurtosis{rest}"
+            for rest in ("", ", axis, 1", ", axes stay, 1", ", pearson")
+        ],
+        (1e17, "kurtosis of two or three numbers is constant: " + _ZERO),
+    ),
+    **dict.fromkeys(
+        [
+            f"gradient: stats/{name}"
+            for name in (
+                "f.cdf",
+                "f.logcdf",
+                "f.pdf",
+                "gennorm.logcdf",
+                "gennorm.logsf",
+                "gumbel_l.cdf",
+                "poisson.cdf",
+                "poisson.logsf",
+            )
+        ],
+        (2e3, _CANCELLED),
+    ),
 }
 """By case, or derived function and case: more rounding, and why."""
 NOT_STAGED: dict[str, str] = {

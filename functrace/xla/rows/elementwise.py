@@ -93,6 +93,56 @@ def _floor_divide(x: Value, y: Value) -> Any:
     return jnp.where(is_zero, 0, jnp.floor_divide(x, jnp.where(is_zero, 1, y))).astype(x.dtype)
 
 
+def _of_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of integers that computes with their absolute values, unsigned as NumPy does:
+    JAX's loops do not end for the least integer.
+    """
+
+    def apply(x: Value, y: Value) -> Any:
+        unsigned = np.dtype(f"u{x.dtype.itemsize}")
+        found = function(*[jnp.abs(v).astype(unsigned) for v in (x, y)])
+        return found.astype(x.dtype)
+
+    return apply
+
+
+def _reciprocal(x: Value) -> Any:
+    if x.dtype.kind not in "iu":
+        return jnp.reciprocal(x)
+    with np.errstate(divide="ignore"):  # (the quotient by zero depends on the dtype)
+        of_zero = np.reciprocal(np.zeros((), x.dtype))
+    return jnp.where(x == 0, of_zero, jnp.where(jnp.abs(x) == 1, x, 0)).astype(x.dtype)
+
+
+def _integer_power(x: Value, n: Value) -> Any:
+    """Powers of integers, modulo the size of the dtype; exponents are not negative."""
+
+    def step(state: Value) -> Any:
+        made, x, n = state
+        return jnp.where(n & 1, made * x, made), x * x, n >> 1
+
+    x, n = jnp.broadcast_arrays(x, n)
+    start = jnp.ones_like(x), x, jnp.maximum(n, 0)
+    return lax.while_loop(lambda state: jnp.any(state[2] > 0), step, start)[0]
+
+
+def _plain_power(x: Value, n: Value) -> Any:
+    if x.dtype.kind not in "iu":
+        return jnp.power(x, n)
+    if isinstance(n, np.ndarray | np.generic) and n.ndim == 0:
+        return lax.integer_pow(jnp.asarray(x), max(int(n), 0))
+    return _integer_power(x, n)
+
+
+def _modf(x: Value) -> tuple[Any, Any]:
+    rest, whole = jnp.modf(x)
+    return jnp.where(jnp.isinf(x), jnp.copysign(jnp.zeros_like(x), x), rest), whole
+
+
+def _spacing(x: Value) -> Any:
+    return jnp.where(jnp.isfinite(x), jnp.spacing(x), np.nan).astype(x.dtype)
+
+
 _BINARY: Mapping[str, Callable[..., Any]] = {
     "sub": lax.sub, "div": lax.div, "arctan2": lax.atan2,
     "nextafter": lax.nextafter, "bitwise_and": lax.bitwise_and, "bitwise_or": lax.bitwise_or,
@@ -111,21 +161,21 @@ _UNARY: Mapping[str, Callable[..., Any]] = {
     "arcsinh": lax.asinh, "arccosh": lax.acosh, "arctanh": lax.atanh, "plain_arccosh": lax.acosh,
     "invert": lax.bitwise_not, "positive": lambda x: x, "conj": jnp.conj,
     "sqrt_of_square": lax.sqrt, "absolute": jnp.abs, "plain_absolute": jnp.abs,
-    "reciprocal": jnp.reciprocal, "log2": jnp.log2, "log10": jnp.log10, "sign": jnp.sign,
+    "reciprocal": _reciprocal, "log2": jnp.log2, "log10": jnp.log10, "sign": jnp.sign,
     "rint": jnp.rint, "isfinite": jnp.isfinite, "isinf": jnp.isinf, "isnan": jnp.isnan,
     "logical_not": jnp.logical_not,
 }  # fmt: skip
 _REAL: Mapping[str, Callable[..., Any]] = {
     "cbrt": lax.cbrt, "deg2rad": jnp.deg2rad, "rad2deg": jnp.rad2deg, "fabs": jnp.abs,
-    "signbit": jnp.signbit, "spacing": jnp.spacing, "modf": lambda x: tuple(jnp.modf(x)),
+    "signbit": jnp.signbit, "spacing": _spacing, "modf": _modf,
     "frexp": lambda x: tuple(jnp.frexp(x)), "bitwise_count": jnp.bitwise_count,
     "remainder": jnp.remainder, "fmod": jnp.fmod, "copysign": jnp.copysign, "ldexp": jnp.ldexp,
     "heaviside": jnp.heaviside, "floor_divide": _floor_divide, "left_shift": jnp.left_shift,
-    "right_shift": jnp.right_shift, "gcd": jnp.gcd, "lcm": jnp.lcm, "hypot": jnp.hypot,
+    "right_shift": jnp.right_shift, "gcd": _of_sizes(jnp.gcd), "lcm": _of_sizes(jnp.lcm), "hypot": jnp.hypot,
     "plain_hypot": jnp.hypot, "logaddexp2": jnp.logaddexp2, "fmax": jnp.fmax, "fmin": jnp.fmin,
 }  # fmt: skip
 _OTHERS: Mapping[str, Callable[..., Any]] = {
-    "float_power": jnp.power, "plain_power": jnp.power, "logaddexp": jnp.logaddexp,
+    "float_power": jnp.power, "plain_power": _plain_power, "logaddexp": jnp.logaddexp,
     "plain_logaddexp": jnp.logaddexp, "logical_and": jnp.logical_and, "logical_or": jnp.logical_or,
     "logical_xor": jnp.logical_xor,
 }  # fmt: skip
@@ -155,7 +205,7 @@ def _power(op: Operation, x: Value, n: Value) -> Any:
             ValueError,
             "Integers to negative integer powers are not allowed.",
         )
-    return jnp.power(x, n)
+    return _plain_power(x, n)
 
 
 def _sgn(x: Value) -> Any:
@@ -187,7 +237,7 @@ register(PRIMITIVES["stop_gradient"])(untyped(lambda x: x))
 
 @register(PRIMITIVES["where"])
 def _where(op: Operation, condition: Value, x: Value, y: Value) -> Any:
-    return jnp.where(condition, cast(x, op.dtype), cast(y, op.dtype))
+    return jnp.where(cast(condition, bool), cast(x, op.dtype), cast(y, op.dtype))
 
 
 @register(PRIMITIVES["round"])

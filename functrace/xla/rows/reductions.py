@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from functrace.ops import PRIMITIVES
-from functrace.xla.lowering import Operation, Row, Value, register, untyped
+from functrace.xla.lowering import Operation, Row, Value, cast, register, untyped
 
 
 def reduction(function: Callable[..., Any]) -> Row:
@@ -29,8 +29,8 @@ register(PRIMITIVES["reduce_sum"])(reduction(jnp.sum))
 register(PRIMITIVES["reduce_prod"])(reduction(jnp.prod))
 register(PRIMITIVES["reduce_max"])(untyped(jnp.max))
 register(PRIMITIVES["reduce_min"])(untyped(jnp.min))
-register(PRIMITIVES["reduce_any"])(untyped(jnp.any))
-register(PRIMITIVES["reduce_all"])(untyped(jnp.all))
+register(PRIMITIVES["reduce_any"])(untyped(lambda x, axes: jnp.any(cast(x, bool), axes)))
+register(PRIMITIVES["reduce_all"])(untyped(lambda x, axes: jnp.all(cast(x, bool), axes)))
 
 
 def _first_of(x: Value, axis: int, is_largest: bool) -> Any:
