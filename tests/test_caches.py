@@ -13,6 +13,7 @@ import tracemalloc
 import warnings
 import weakref
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -205,10 +206,12 @@ def test_threads() -> None:
 
 # -- the caches that the package has ---------------------------------------------------------------
 
+HAS_JAX = find_spec("jax") is not None
 MODULES = [
-    importlib.import_module(info.name) for info in pkgutil.walk_packages(functrace.__path__,
-    "functrace.")
-]  # fmt: skip
+    importlib.import_module(info.name)
+    for info in pkgutil.walk_packages(functrace.__path__, "functrace.")
+    if HAS_JAX or not info.name.startswith("functrace.xla.")
+]
 WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
 CONTAINERS = (dict, list, set, BoundedCache, *WEAK)
 STATE = {

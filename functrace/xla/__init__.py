@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["Operation", "register"]
 
 
-def __getattr__(name: str) -> object:
-    """Import the lowering, and with it JAX, when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module 'functrace.xla' has no attribute {name!r}")
-    from functrace.xla import lowering
+if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
-    return getattr(lowering, name)
+    def __getattr__(name: str) -> object:
+        """Import the lowering, and with it JAX, when it is first used."""
+        if name not in __all__:
+            raise AttributeError(f"module 'functrace.xla' has no attribute {name!r}")
+        from functrace.xla import lowering
+
+        return getattr(lowering, name)

@@ -129,6 +129,3 @@ def test_what_cannot_go_to_a_worker() -> None:
     program = ft.trace(lambda x: ft.pure_callback(lambda v: v * 2, x, x))(1.0)
     with pytest.raises(ft.errors.ProgramError, match="pickle"):
         pickle.dumps(program)
-    assert isinstance(
-        raised.value, ft.errors.FunctraceError | pickle.PicklingError | AttributeError
-    )
