@@ -47,8 +47,8 @@ def mesh(
 
     Example:
         >>> import functrace as ft
-        >>> ft.distributed.mesh(1, "data").shape
-        OrderedDict({'data': 1})
+        >>> dict(ft.distributed.mesh(1, "data").shape)
+        {'data': 1}
     """
     jax = _jax()
     labels = (names,) if isinstance(names, str) else tuple(names)

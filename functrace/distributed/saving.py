@@ -63,8 +63,9 @@ def save(directory: str | os.PathLike[str], tree: PyTree, *, writer: Writer | No
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ft.distributed.save(f"{folder}/step_1", {"w": np.arange(3.0), "step": 1}, writer="npy")
         ...     place = ft.distributed.latest(folder)
-        ...     place.name, ft.distributed.load(place, {"w": np.zeros(3), "step": 0})
-        ('step_1', {'step': 1, 'w': array([0., 1., 2.])})
+        ...     found = ft.distributed.load(place, {"w": np.zeros(3), "step": 0})
+        ...     place.name, found["w"], found["step"]
+        ('step_1', array([0., 1., 2.]), 1)
     """
     jax = _jax()
     place = Path(directory).absolute()
