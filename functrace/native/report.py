@@ -41,7 +41,7 @@ class Explanation:
         >>> import numpy as np
         >>> import functrace as ft
         >>> print(ft.debug.explain(lambda x: np.sum(np.exp(x)))(np.ones(1000)).text())
-        <lambda>: 2 operations, machine code as a whole: 2 loops, 10 statements
+        program: 2 operations, machine code as a whole: 11 loops, 72 statements
     """
 
     name: str
