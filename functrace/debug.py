@@ -334,8 +334,8 @@ def collectives(
         >>> rows = NamedSharding(mesh, PartitionSpec("data"))
         >>> f = ft.grad(lambda w, x: np.sum((x @ w) ** 2))
         >>> found = ft.debug.collectives(f, mesh, in_shardings=(None, rows))
-        >>> str(found(np.ones(4), np.ones((8, 4)))).splitlines()
-        ['<lambda> over data=1: 0 collectives', 'per device: 328 flop, 0 B sent']
+        >>> found(np.ones(4), np.ones((8, 4))).rows
+        ()
     """
 
     @transformed("debug.collectives", f)
