@@ -381,18 +381,16 @@ def with_inputs(
     return write.finish(write.keep_all())
 
 
-def closed_over(program: Program, least_bytes: int = 0) -> tuple[Program, list[Any]]:
+def closed_over(
+    program: Program, moves: Callable[[ShapeDtype], bool] = lambda _: True
+) -> tuple[Program, list[Any]]:
     """Return the program with its constants as additional last inputs, and their values.
 
     Args:
         program: any program.
-        least_bytes: bytes from which a constant becomes an input; 0 for all constants.
+        moves: returns True for the aval of a constant that becomes an input; by default all do.
     """
-    moved = {
-        i: value
-        for i, value in program.constant_values.items()
-        if not least_bytes or program.avals[i].nbytes >= least_bytes
-    }
+    moved = {i: value for i, value in program.constant_values.items() if moves(program.avals[i])}
     kept = {i: value for i, value in program.constant_values.items() if i not in moved}
     ops = list(program.ops)
     for i in moved:

@@ -47,7 +47,7 @@ from functrace.native.loop_ir import (
     walk,
     work_of,
 )
-from functrace.native.repeated import Nest, Repeats, repeats_in
+from functrace.native.repeated import CalledLoop, Repeats, repeats_in
 
 _TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1", "c16": "double", "c8": "float"}
 
@@ -172,7 +172,7 @@ class Printer:
         self._repeats, self._symbol = repeats_in(statements), symbol
         self.block(statements)
 
-    def _call(self, nest: Nest) -> None:
+    def _call(self, nest: CalledLoop) -> None:
         """Print a call of the function of a loop nest."""
         given = [f"ptr %{buffer.name}" for buffer in nest.buffers]
         given += [f"{type_of(x.dtype)} {self.atom(x)}" for x in nest.scalars]
@@ -184,7 +184,7 @@ class Printer:
         if any(type(inner) is Fail or _looks_for_signals(inner) for inner in walk((first,))):
             self._return_if(self._value(f"icmp ne i32 {status}, 0"), status)
 
-    def _function_of(self, nest: Nest) -> tuple[str, str]:
+    def _function_of(self, nest: CalledLoop) -> tuple[str, str]:
         """Return the name and the definition of the function of a loop nest."""
         first = self._repeats.firsts[nest.key]
         own = self._repeats.calls[id(first)]

@@ -60,7 +60,7 @@ from functrace.native.values import (
 
 TINY: Final = 36
 """Arrays of at most so many elements are scalars of the code."""
-MOST_SEAMS: Final = 8
+MOST_WRAPS: Final = 8
 """Shifts along the last axis up to which arrays are read at other positions: the code of an element
 is written once more for each.
 """
@@ -211,7 +211,7 @@ class Lowering:
         self._layouts = Layouts(plan.program)
         self._moved: dict[tuple[Affine, int, int], Affine] = {}
         """Positions that `Rolled` arrays are read at, by position, shift and size of the axis."""
-        self._seams: set[int] = set()
+        self._wraps: set[int] = set()
         """Shifts along the last axis of pending `Rolled` arrays."""
 
     # -- programs --
@@ -537,8 +537,8 @@ class Lowering:
         last = max(k for k, n in enumerate(x.shape) if n > 1)
         if not any(shifts):
             return x
-        self._seams |= {shifts[last]} - {0}
-        if len(self._seams) > MOST_SEAMS:
+        self._wraps |= {shifts[last]} - {0}
+        if len(self._wraps) > MOST_WRAPS:
             return None
         return self._deferred(_same, [Rolled(x, tuple(shifts))], x.shape, x.dtype, 0)
 
@@ -588,7 +588,7 @@ class Lowering:
             return
         pending = _uncomputed(roots)
         self._pending = {}
-        self._seams.clear()
+        self._wraps.clear()
         while True:
             groups = _groups(pending)
             shared = _reduced(groups) or _shared(groups) or _read_later(groups)

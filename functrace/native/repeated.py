@@ -40,7 +40,7 @@ LEAST_WORK: Final = 4096
 """Instructions of a loop nest from which it can be a function of its own: a call takes some ns."""
 
 
-class Nest(NamedTuple):
+class CalledLoop(NamedTuple):
     """A loop nest as a call of a function.
 
     Args:
@@ -62,7 +62,7 @@ class Repeats(NamedTuple):
         firsts: the first loop of each kind, by key.
     """
 
-    calls: dict[int, Nest]
+    calls: dict[int, CalledLoop]
     firsts: dict[Hashable, For]
 
     def count(self, block: Sequence[Statement]) -> int:
@@ -90,7 +90,7 @@ def repeats_in(block: Sequence[Statement]) -> Repeats:
         blocks = []
         for loop, x in zip(loops, read, strict=True):
             if x.is_callable and counts[x.key] > 1:
-                found.calls[id(loop)] = Nest(x.key, [*x.buffers.values()], x.scalars)
+                found.calls[id(loop)] = CalledLoop(x.key, [*x.buffers.values()], x.scalars)
                 if found.firsts.setdefault(x.key, loop) is not loop:
                     continue
             if x.work >= LEAST_WORK:
@@ -118,7 +118,7 @@ class _Reader:
     Attributes:
         key: equal for loop nests that are equal but for names.
         work: about how many instructions it runs.
-        buffers, scalars: as for `Nest`.
+        buffers, scalars: as for `CalledLoop`.
         is_callable: True if it can be a function: it is not short, and changes no variables from
             outside.
     """

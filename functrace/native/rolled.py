@@ -1,8 +1,8 @@
 """Loop nests that read rolled arrays: ``np.roll`` without a copy.
 
-An element of a rolled array is at another position, which begins anew at a seam. Along all axes but
-the last, that position is computed once per row. The loop along the last axis is divided at the
-seams; between two of them positions differ by a constant, and elements are lanes of vectors.
+An element of a rolled array is at another position, which wraps around at one index. Along all axes but
+the last, that position is computed once per row. The loop along the last axis is divided where
+positions wrap; between two such indices they differ by a constant, and elements are lanes of vectors.
 
 Layer: 7.
 """
@@ -81,8 +81,8 @@ class RolledNest:
                 for shift in sorted(self._shifts[axis] - {0}):
                     self._moved[index[axis], shift, size] = self._move(place, shift, size)
             size = space[self._last]
-            seams = sorted(self._shifts[self._last] | {0, size})
-            for start, stop in itertools.pairwise(seams):
+            wraps = sorted(self._shifts[self._last] | {0, size})
+            for start, stop in itertools.pairwise(wraps):
                 self._between(index, start, stop, body)
         self._moved.clear()
 
@@ -95,7 +95,7 @@ class RolledNest:
         return affine(let("select", INT64, is_behind, after, before))
 
     def _between(self, index: list[Affine], start: int, stop: int, body: Body) -> None:
-        """Write the code of the elements between two seams."""
+        """Write the code of the elements between two indices at which positions wrap."""
         size, builder = self._space[self._last], self._low.builder
 
         def element(position: Affine) -> None:

@@ -884,22 +884,33 @@ angle = Elementwise(
 )
 
 
-def _sinc_derivative_eval(x: Array, order: int) -> Any:
-    u = np.pi * np.asarray(x)
-    small = np.abs(u) < max(1, order)
+def sinc_derivative_of(x: Array, order: int, xp: Any = np) -> Any:
+    """Return a derivative of ``sinc``.
+
+    Args:
+        x: an array of floats.
+        order: order of the derivative, 1 or more.
+        xp: the module that computes, which has NumPy's names.
+    """
+    u = np.pi * x
+    small = xp.abs(u) < max(1, order)
     # Power series near 0; elsewhere u f = sin u, differentiated n times: u f_n + n f_{n-1} = sin(u
     # + n pi / 2).
-    near, far = np.where(small, u, 0.0), np.where(small, 1.0, u)
-    series, first = np.zeros_like(u), (order + 1) // 2
+    near, far = xp.where(small, u, 0.0), xp.where(small, 1.0, u)
+    series, first = xp.zeros_like(u), (order + 1) // 2
     power_of, factorial = near ** (2 * first - order), float(math.factorial(2 * first - order))
     for k in range(first, first + 12 + 2 * order):
         n = 2 * k - order
         series = series + (-1) ** k * power_of / (factorial * (2 * k + 1))
         power_of, factorial = power_of * near * near, factorial * (n + 1) * (n + 2)
-    value = np.sin(far) / far
+    value = xp.sin(far) / far
     for n in range(1, order + 1):
-        value = (np.sin(far + n * np.pi / 2) - n * value) / far
-    return (np.pi**order * np.where(small, series, value)).astype(u.dtype)[()]
+        value = (xp.sin(far + n * np.pi / 2) - n * value) / far
+    return (np.pi**order * xp.where(small, series, value)).astype(u.dtype)
+
+
+def _sinc_derivative_eval(x: Array, order: int) -> Any:
+    return sinc_derivative_of(np.asarray(x), order)[()]
 
 
 sinc_derivative_p = Primitive(

@@ -58,6 +58,12 @@ class CheckedErrors(list[CheckedError]):
         self._raised: dict[int, Exception] = {}
         self._numbers = itertools.count()
 
+    def renewed(self) -> CheckedErrors:
+        """Return an empty list, which notes exceptions in this one."""
+        made = CheckedErrors()
+        made._raised, made._numbers = self._raised, self._numbers
+        return made
+
     def note(self, error: Exception) -> int:
         """Keep an exception of a host callback, and return its number."""
         number = -1 - next(self._numbers) % (1 << 31)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.source import Source
 from functrace.xla.checks import CheckedErrors, Failures
-from functrace.xla.rolling import Carried, Fixed, Local, Own, Region, evaluation_order, loops_in
+from functrace.xla.rerolling import Carried, Fixed, Local, Own, Region, rerolled
 
 Value: TypeAlias = Any
 """An array of JAX, possibly traced; an array or scalar of NumPy; or a Python number. (JAX has no
@@ -153,17 +153,33 @@ def without_form(op: Operation, *rest: Value, reason: str = "") -> Any:
         UnsupportedFunctionError: otherwise, with the reason.
     """
     rows = importlib.import_module("functrace.xla.rows")  # (they import this module)
-    name, place = op.primitive.name, f" (at {op.source})" if op.source else ""
+    name = op.primitive.name
     if name in rows.REFUSED:
-        reason, fix = rows.REFUSED[name]
-        raise UnsupportedFunctionError(f"{name} does not run under XLA: {reason}{place}", fix=fix)
+        refuse(op, op.primitive)
     if name in op.options.host_callbacks:
         return observed(op, *rest) if name == "observe" else on_host(op, *rest)
     reason = reason or rows.HOST.get(name, "")
     raise UnsupportedFunctionError(
-        f"{name} has no form in XLA" + (f": {reason}" if reason else "") + place,
+        f"{name} has no form in XLA" + (f": {reason}" if reason else "") + _place(op),
         fix=f'jit(..., backend="xla", host_callbacks=["{name}"]) runs it in NumPy, on the host',
     )
+
+
+def refuse(op: Operation, primitive: Primitive) -> NoReturn:
+    """Raise the error of a primitive that never runs under XLA.
+
+    Args:
+        op: the operation, for the user's line.
+        primitive: one of `functrace.xla.rows.REFUSED`.
+    """
+    reason, fix = importlib.import_module("functrace.xla.rows").REFUSED[primitive.name]
+    raise UnsupportedFunctionError(
+        f"{primitive.name} does not run under XLA: {reason}{_place(op)}", fix=fix
+    )
+
+
+def _place(op: Operation) -> str:
+    return f" (at {op.source})" if op.source else ""
 
 
 def _words_shape(aval: ShapeDtype) -> jax.ShapeDtypeStruct:
@@ -262,13 +278,13 @@ def walk(
     values = _Values(program)
     for i, x in zip(program.input_ids, arguments, strict=True):
         values[i] = cast(x, program.avals[i].dtype)
-    order, place = evaluation_order(program), 0
-    loops = {region.start: region for region in loops_in(program, order)}
+    (order, regions), place = rerolled(program), 0
+    loops = {region.start: region for region in regions}
     while place < len(order):
         region = loops.get(place)
         if region is not None:
             steps = order[region.start : region.end]
-            _roll(program, region, steps, values, failures, options)
+            _reroll(program, region, steps, values, failures, options)
             place = region.end
             continue
         k = order[place]
@@ -332,7 +348,7 @@ def _applied(
     return [cast(x, aval.dtype) for x, aval in zip(results, outputs, strict=True)]
 
 
-def _roll(
+def _reroll(
     program: Program,
     region: Region,
     order: Sequence[int],
@@ -419,9 +435,9 @@ def lower(
     errors = CheckedErrors()
 
     def run(*arguments: Value) -> tuple[Any, ...]:
-        errors.clear()
-        failures = Failures(errors)
+        failures = Failures(errors.renewed())
         results = walk(program, arguments, failures, options)
+        errors[:] = failures.errors  # (equal ones, if JAX traces again: a call may be reading them)
         return tuple(results), () if failures.is_empty else (failures.number(),)
 
     run.__name__ = run.__qualname__ = program.name

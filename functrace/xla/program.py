@@ -22,10 +22,13 @@ from functrace.ir.program import Program
 from functrace.passes import PIPELINE, Pass, optimized
 
 if TYPE_CHECKING:
+    from functrace.ir.aval import ShapeDtype
     from functrace.tree import PyTreeSpec
 
 LARGE_CONSTANT: Final = 1 << 11
 """Bytes from which a constant of a program is an argument of its module, not a part of the code."""
+LARGE_INDEX: Final = 1 << 20
+"""Likewise for integers: constant indices in the code are checked once, when it is lowered."""
 UNROLLED: Final = 500
 """Operations from which an unrolled program gives a warning: XLA compiles and runs it slowly."""
 
@@ -61,14 +64,12 @@ class XlaBackend:
             prefixes of the arguments and of the result; None to leave them to XLA.
         keep_on_device: True to return arrays of JAX.
         host_callbacks: names of primitives that may run in NumPy on the host.
-        most_steps: bound for the residuals of while loops without ``max_steps``.
     """
 
     in_shardings: Any = None
     out_shardings: Any = None
     keep_on_device: bool = False
     host_callbacks: frozenset[str] = frozenset()
-    most_steps: int | None = None
 
     @staticmethod
     def arrays() -> tuple[type, ...]:
@@ -134,12 +135,17 @@ def _prefixed(shardings: object, tree: PyTreeSpec, what: str) -> list[Any]:
     return prefix_leaves(shardings, tree, what, types=types)
 
 
+def is_argument(aval: ShapeDtype) -> bool:
+    """Return True for a constant that is an argument of the module."""
+    return aval.nbytes >= (LARGE_INDEX if aval.dtype.kind in "iu" else LARGE_CONSTANT)
+
+
 def _warn_of_length(program: Program) -> None:
     """Give a warning for a long program that is no loop."""
-    from functrace.xla.rolling import evaluation_order, loops_in
+    from functrace.xla.rerolling import rerolled
 
-    order = evaluation_order(program)
-    count = len(order) - sum((x.steps - 1) * x.period for x in loops_in(program, order))
+    order, loops = rerolled(program)
+    count = len(order) - sum((x.steps - 1) * x.period for x in loops)
     if count > UNROLLED:
         warnings.warn(
             f"XLA compiles the {count:,} operations of {program.name} slowly, and may run them slower "
@@ -175,12 +181,12 @@ class XlaProgram:
         from functrace.xla.lowering import Options, lower
         from functrace.xla.scope import on_devices, on_host_array, replicated, seen_once
 
-        self.program = optimized(
-            program, (*BEFORE_LOWERING, *[row for row in passes if row.stage != "off"])
-        )
-        _warn_of_length(self.program)
-        closed, constants = closed_over(self.program, LARGE_CONSTANT)
-        options = Options(backend.host_callbacks, backend.most_steps)
+        off = {row.name for row in passes if row.stage == "off"}
+        rows = [row for row in (*BEFORE_LOWERING, *passes) if row.name not in off]
+        self.program = optimized(program, rows)
+        closed, constants = closed_over(self.program, is_argument)
+        _warn_of_length(closed)
+        options = Options(backend.host_callbacks)
         run, self._errors = lower(closed, options)
         run.__name__ = run.__qualname__ = program.name
         shardings: dict[str, Any] = {}

@@ -182,7 +182,7 @@ def test_carries_are_overwritten_once(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 45), (16, 64)])
-def test_flags_at_seams_are_numpys(shape: tuple[int, ...]) -> None:
+def test_flags_where_positions_wrap_are_numpys(shape: tuple[int, ...]) -> None:
     f = ft.jit(lambda x: 1.0 / (np.roll(x, 1, 1) + np.roll(x, 1, 0)), backend="native")
     x = np.ones(shape)
     with warnings.catch_warnings():

@@ -192,3 +192,32 @@ def test_choices_of_other_backends_are_refused() -> None:
             ft.jit(np.sin, **options)  # type: ignore[call-overload]
     with pytest.raises(ft.errors.ArgumentError, match="keep NumPy's bits"):
         ft.jit(np.sin, backend="xla", accuracy="numpy")
+
+
+def test_constant_indices_are_checked_once() -> None:
+    k = np.array([2, -1])
+    run = XlaProgram(ft.trace(lambda x: x[k])(X), (), XlaBackend())
+    np.testing.assert_array_equal(run(X)[0], X[k])
+    assert "compare" not in run.staged().as_text()
+    assert not run._errors
+
+
+def test_passes_that_are_off_are_not_applied() -> None:
+    row = next(row for row in ft.passes.PIPELINE if row.name == "sums of embeds")
+    program = ft.Program.parse(row.before)
+    joined = XlaProgram(program, (), XlaBackend()).program
+    apart = XlaProgram(program, (ft.passes.without(row.name),), XlaBackend()).program
+    assert "stack" in {p.name for p in joined.kinds}
+    assert "stack" not in {p.name for p in apart.kinds}
+
+
+def test_other_traces_do_not_take_errors_away() -> None:
+    """A call of another device or sharding traces again, while a call reads the errors."""
+    run = XlaProgram(ft.trace(lambda x, k: x[k])(X, 2), (), XlaBackend())
+    run(X, np.int64(2))
+    before = list(run._errors)
+    run.staged()
+    assert list(run._errors) == before
+    assert len(before) == 1
+    with pytest.raises(IndexError):
+        run(X, np.int64(9))

@@ -19,7 +19,7 @@ from functrace.ir.program import Program
 from functrace.xla.bridges.own_rules import Kept, marked, without_failed
 from functrace.xla.checks import CheckedErrors, Failures
 from functrace.xla.lowering import Options, Value, walk
-from functrace.xla.program import LARGE_CONSTANT
+from functrace.xla.program import is_argument
 
 Tracer: Final = jax.core.Tracer
 """Values of JAX that are being traced."""
@@ -61,14 +61,14 @@ class _Compiled(CacheEntry):
 
     def __init__(self, program: Program, how: Kept) -> None:
         super().__init__()
-        closed, self._constants = closed_over(how.fitting(program), LARGE_CONSTANT)
+        closed, self._constants = closed_over(how.fitting(program), is_argument)
         errors = self._errors = CheckedErrors()
         ready = marked(closed)
 
         def run(*values: Value) -> tuple[list[Any], Any]:
-            errors.clear()
-            failures = Failures(errors)
+            failures = Failures(errors.renewed())
             results = walk(ready, values, failures, how.options)
+            errors[:] = failures.errors
             return without_failed(results, failures), failures.number()
 
         run.__name__ = run.__qualname__ = program.name

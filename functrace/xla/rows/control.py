@@ -24,7 +24,7 @@ from functrace.control.custom import (
     pushforward_p,
 )
 from functrace.control.linear_solve import linear_solve_p
-from functrace.control.residuals import PackPolicy, pack_p, unpack_p
+from functrace.control.residuals import PackPolicy, pack_p
 from functrace.control.root import root_p
 from functrace.control.scan import scan_p
 from functrace.control.while_loop import while_p
@@ -32,7 +32,7 @@ from functrace.control.while_trips import Trip
 from functrace.errors import ArgumentError, UnsupportedFunctionError
 from functrace.ir.program import Program
 from functrace.xla.checks import Failures
-from functrace.xla.lowering import Operation, Value, cast, register, walk
+from functrace.xla.lowering import Operation, Value, cast, refuse, register, walk
 
 
 def typed_inputs(values: Sequence[Any], program: Program, first: int = 0) -> list[Any]:
@@ -57,22 +57,11 @@ def _merge(op: Operation, number: Value, before: int) -> None:
 def _call(op: Operation, *rest: Value) -> Any:
     *values, program, policy = rest
     if isinstance(policy, PackPolicy):
-        raise UnsupportedFunctionError(
-            "residuals cannot be packed under XLA, whose arrays stay on the device",
-            fix="jit with another backend, or use functrace.checkpoint in place of pack",
-        )
+        refuse(op, pack_p)
     values = typed_inputs(values, program)
     if policy:  # recomputed: XLA must not share its values with the forward part
         values = lax.optimization_barrier(tuple(values))
     return op.apply(program, values)
-
-
-@register(pack_p, unpack_p)
-def _pack(op: Operation, *rest: Value) -> Any:
-    raise UnsupportedFunctionError(
-        "residuals cannot be packed under XLA, whose arrays stay on the device",
-        fix="jit with another backend, or use functrace.checkpoint in place of pack",
-    )
 
 
 register(custom_jvp_p)(lambda op, *rest: op.apply(rest[-3], rest[:-3]))

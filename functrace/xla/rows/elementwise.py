@@ -7,7 +7,6 @@ Layer: 7.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -251,19 +250,6 @@ def _round(op: Operation, x: Value, decimals: int) -> Any:
     return jnp.round(x, decimals)
 
 
-@register(PRIMITIVES["sinc_derivative"])
-def _sinc_derivative(op: Operation, x: Value, order: int) -> Any:
-    """The series where it converges fast, the recurrence elsewhere; see the primitive."""
-    u = jnp.pi * x
-    is_small = jnp.abs(u) < max(1, order)
-    near, far = jnp.where(is_small, u, 0.0), jnp.where(is_small, 1.0, u)
-    series, first = jnp.zeros_like(u), (order + 1) // 2
-    power, factorial = near ** (2 * first - order), float(math.factorial(2 * first - order))
-    for k in range(first, first + 12 + 2 * order):
-        n = 2 * k - order
-        series = series + (-1) ** k * power / (factorial * (2 * k + 1))
-        power, factorial = power * near * near, factorial * (n + 1) * (n + 2)
-    value = jnp.sin(far) / far
-    for n in range(1, order + 1):
-        value = (jnp.sin(far + n * jnp.pi / 2) - n * value) / far
-    return jnp.pi**order * jnp.where(is_small, series, value)
+register(PRIMITIVES["sinc_derivative"])(
+    untyped(lambda x, order: ops.sinc_derivative_of(x, order, jnp))
+)

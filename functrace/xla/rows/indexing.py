@@ -96,9 +96,9 @@ def _embed(op: Operation, x: Value, index: Sequence[Any], shape: tuple[int, ...]
 def _filled(
     op: Operation, template: Sequence[Any], arrays: Sequence[Any], shape: Sequence[int]
 ) -> tuple[Any, ...]:
-    """Return an index with arrays, for ``jax.numpy``; checks that they are in range."""
-    places = [jnp.asarray(a) for a in arrays]
-    key = fill_index(tuple(template), tuple(places))
+    """Return an index with arrays, for ``jax.numpy``; checks that they are in range: constant ones
+    at once."""
+    key = fill_index(tuple(template), tuple(arrays))
     used = sum(part is not None and part is not Ellipsis for part in key)
     axis = 0
     for part in key:
@@ -107,8 +107,9 @@ def _filled(
         elif part is not None:
             if not isinstance(part, slice | int):
                 size = shape[axis]
+                in_range = (part >= -size) & (part < size)
                 op.require(
-                    (part >= -size) & (part < size),
+                    np.all(in_range) if isinstance(part, np.ndarray | np.generic) else in_range,
                     IndexError,
                     f"an index is out of bounds for axis {axis} with size {size}",
                 )

@@ -20,7 +20,7 @@ from functrace.ops.elementwise import add
 from functrace.ops.indexing import embed_p, index_p
 
 FEWEST_STEPS: Final = 4
-"""Steps from which a loop is rolled."""
+"""Steps from which a loop is rerolled."""
 FEWEST_SAVED: Final = 40
 """Operations that a loop has to save."""
 
@@ -98,6 +98,16 @@ class Region(NamedTuple):
     def end(self) -> int:
         """Place in the order after its last operation."""
         return self.start + self.period * self.steps
+
+
+def rerolled(program: Program) -> tuple[list[int], tuple[Region, ...]]:
+    """Return the operations of a program in an order of evaluation, and the loops in that order;
+    found once."""
+    found = program.derived.get(rerolled)
+    if found is None:
+        order = evaluation_order(program)
+        found = program.derived[rerolled] = order, loops_in(program, order)
+    return found
 
 
 def evaluation_order(program: Program) -> list[int]:
