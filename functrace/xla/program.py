@@ -32,13 +32,8 @@ LARGE_INDEX: Final = 1 << 20
 UNROLLED: Final = 500
 """Operations from which an unrolled program gives a warning: XLA compiles and runs it slowly."""
 
-BEFORE_LOWERING = tuple(
-    row
-    for row in PIPELINE
-    if (row.stage == "early" and row.name != "inlining") or row.name == "sums of embeds"
-)
-"""Passes before lowering. Calls stay, since those that recompute need a barrier. The cotangent of an
-array of which each step of a loop read a part is a stack, not a sum of arrays with zeros."""
+BEFORE_LOWERING = tuple([x for x in PIPELINE if x.stage == "early" and x.name != "inlining"])
+"""Passes before lowering. Calls stay, since those that recompute need a barrier."""
 
 
 def check_installed(what: str = 'backend="xla"') -> None:
@@ -181,9 +176,8 @@ class XlaProgram:
         from functrace.xla.lowering import Options, lower
         from functrace.xla.scope import on_devices, on_host_array, replicated, seen_once
 
-        off = {row.name for row in passes if row.stage == "off"}
-        rows = [row for row in (*BEFORE_LOWERING, *passes) if row.name not in off]
-        self.program = optimized(program, rows)
+        own = [row for row in passes if row.stage != "off"]  # (what can be off is for NumPy's plan)
+        self.program = optimized(program, (*BEFORE_LOWERING, *own))
         closed, constants = closed_over(self.program, is_argument)
         _warn_of_length(closed)
         options = Options(backend.host_callbacks)

@@ -202,15 +202,6 @@ def test_constant_indices_are_checked_once() -> None:
     assert not run._errors
 
 
-def test_passes_that_are_off_are_not_applied() -> None:
-    row = next(row for row in ft.passes.PIPELINE if row.name == "sums of embeds")
-    program = ft.Program.parse(row.before)
-    joined = XlaProgram(program, (), XlaBackend()).program
-    apart = XlaProgram(program, (ft.passes.without(row.name),), XlaBackend()).program
-    assert "stack" in {p.name for p in joined.kinds}
-    assert "stack" not in {p.name for p in apart.kinds}
-
-
 def test_other_traces_do_not_take_errors_away() -> None:
     """A call of another device or sharding traces again, while a call reads the errors."""
     run = XlaProgram(ft.trace(lambda x, k: x[k])(X, 2), (), XlaBackend())
