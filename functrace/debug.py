@@ -271,8 +271,8 @@ def explain(f: Callable[..., object], *, accuracy: Accuracy = "ulp") -> Callable
 
     Args:
         f: a function of arrays (pytrees of them).
-        accuracy: that of `functrace.jit`: "numpy" for machine code whose results equal NumPy's to
-            the bit.
+        accuracy: "ulp" for elementary functions with errors of about one unit in the last place;
+            "numpy" for machine code whose results equal NumPy's to the bit.
 
     Returns:
         a function of ``f``'s arguments that returns an `Explanation`, which prints as text. It
@@ -314,8 +314,9 @@ def collectives(
     Args:
         f: a function of arrays (pytrees of them).
         mesh: the mesh of the shardings, whose axes are named in the report.
-        in_shardings, out_shardings: those of `functrace.jit`; by default those of a jitted ``f``,
-            otherwise those of arguments that are on devices.
+        in_shardings, out_shardings: shardings of JAX for the arguments and the results, or pytrees
+            of them that are prefixes of theirs; by default those of a jitted ``f``, otherwise those
+            of arguments that are on devices.
 
     Returns:
         a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns `Collectives`. It

@@ -25,7 +25,7 @@ from functrace.native.tiles import Tiles, in_tiles, is_concurrent
 @final
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How ``jit(f, backend="native")`` runs a program.
+    """The parts of a program that ``jit(f, backend="native")`` runs as machine code and in NumPy.
 
     Args:
         name: of the function.

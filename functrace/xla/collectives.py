@@ -66,7 +66,7 @@ class Collectives:
         name: of the function.
         mesh: sizes of the axes, by name.
         rows: the collectives, in the order of the module.
-        flops: floating-point operations of all devices together (see `Program.cost`).
+        flops: floating-point operations of all devices together; an elementary function counts as one.
         has_unknown_loops: True if a collective is in a loop whose length is unknown, where it counts
             once.
 

@@ -144,6 +144,7 @@ def from_jax(g: Callable[..., Any], *, x64: bool | None = None) -> Callable[...,
 
     Raises:
         UnsupportedFunctionError: if JAX is not installed.
+        ArgumentError: if ``g`` is no function.
         DtypeError: if an argument or a result is no array of numbers; if ``x64=False``, and an
             argument has 64 bits.
         TypeError, ValueError: those that JAX raises for ``g``.

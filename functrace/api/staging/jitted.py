@@ -239,7 +239,7 @@ def jit(
             NumPy's to the bit: these functions then run in NumPy, which splits the program. It
             is for ``backend="native"`` and "auto". `functrace.debug.explain` shows what runs in NumPy.
         in_shardings, out_shardings: with ``backend="xla"``, shardings of JAX for the arguments and the
-            results, as ``jax.jit`` takes them: prefixes of their pytrees.
+            results: ``NamedSharding`` and the like, or pytrees of them that are prefixes of theirs.
         keep_on_device: with ``backend="xla"``, True to return JAX's arrays, which stay on their
             devices; they may be arguments in any case.
         host_callbacks: with ``backend="xla"``, names of primitives without a form in XLA that may run
