@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.work import BEST, CALLS, OWN_FIRST, PEERS, SYSTEMS, Samples, Target, Work
+from benchmarks.work import (
+    BEST,
+    CALLS,
+    NATIVE,
+    OWN_FIRST,
+    PEERS,
+    SYSTEMS,
+    XLA,
+    Samples,
+    Target,
+    Work,
+)
 
 
 @dataclass
@@ -39,17 +51,23 @@ class Outcome:
         }
         return min(found, key=found.__getitem__, default=None)
 
-    def ratio(self, against: str | None, call: str = "later", plus: float = 0.0) -> float | None:
-        """Return functrace's median less ``plus`` over that of ``against``; ``None`` if one of them
-        did not run.
+    def ratio(
+        self,
+        against: str | None,
+        call: str = "later",
+        plus: float = 0.0,
+        system: str = "functrace",
+    ) -> float | None:
+        """Return the median of a form of functrace less ``plus`` over that of ``against``; ``None``
+        if one of them did not run.
         """
-        own = self.median("functrace", call)
+        own = self.median(system, call)
         if own is not None:
             own -= plus
         if against is None:
             return own
         if against == OWN_FIRST:
-            other = self.median("functrace", "first")
+            other = self.median(system, "first")
         else:
             other = self.median(self.best_peer(call) if against == BEST else against, call)
         return None if own is None or other is None else own / other
@@ -62,7 +80,7 @@ class Outcome:
     def verdicts(self) -> Iterator[tuple[Target, float | None, bool | None]]:
         """Yield each target, its ratio, and whether it is reached (``None`` without the peer)."""
         for target in self.work.targets:
-            reached = self.ratio(target.against, target.call, target.plus)
+            reached = self.ratio(target.against, target.call, target.plus, target.system)
             yield target, reached, None if reached is None else reached <= target.ratio
 
     def as_json(self) -> dict[str, Any]:
@@ -82,6 +100,7 @@ class Outcome:
                 {
                     "against": target.against,
                     "call": target.call,
+                    "system": target.system,
                     "most": target.ratio,
                     "reached": reached,
                     "met": met,
@@ -122,7 +141,8 @@ def show_verdict(outcome: Outcome, target: Target, reached: float | None, met: b
     )
     reached_text = "" if reached is None else f"{reached:.2f} x {against} "
     less = f" less {show_seconds(target.plus)}" if target.plus else ""
-    return f"{target.call}{less}: {reached_text}<= {target.ratio:g}{'' if reached_text else f' x {against}'}: {verdict}"
+    who = f"{target.system.removeprefix('functrace').strip()} {target.call}".lstrip()
+    return f"{who}{less}: {reached_text}<= {target.ratio:g}{'' if reached_text else f' x {against}'}: {verdict}"
 
 
 def lay_out(rows: Sequence[Sequence[str]]) -> str:
@@ -171,11 +191,12 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def geometric_means(outcomes: Sequence[Outcome]) -> dict[str, dict[str, tuple[float, int]]]:
-    """Return by group of works, and peer or `BEST`, the geometric mean of functrace's ratio, and
-    over how many works.
+    """Return by group of works (with machine code and XLA by themselves), and peer or `BEST`, the
+    geometric mean of functrace's ratio, and over how many works.
     """
     found: dict[str, dict[str, tuple[float, int]]] = {}
-    for group in dict.fromkeys(outcome.work.group for outcome in outcomes):
+    groups = dict.fromkeys(outcome.work.group for outcome in outcomes)
+    for group, system in itertools.product(groups, ("functrace", NATIVE, XLA)):
         members = [
             outcome
             for outcome in outcomes
@@ -185,11 +206,12 @@ def geometric_means(outcomes: Sequence[Outcome]) -> dict[str, dict[str, tuple[fl
             ratios = [
                 ratio
                 for outcome in members
-                if (ratio := outcome.ratio(against, outcome.main_call)) is not None
+                if (ratio := outcome.ratio(against, outcome.main_call, system=system)) is not None
             ]
             if ratios:
                 mean = math.exp(statistics.fmean(map(math.log, ratios)))
-                found.setdefault(group, {})[against] = mean, len(ratios)
+                name = group if system == "functrace" else f"{group}, {system.split()[-1]}"
+                found.setdefault(name, {})[against] = mean, len(ratios)
     return found
 
 

@@ -11,10 +11,10 @@ from matplotlib.ticker import FuncFormatter
 
 from benchmarks import sizes
 from benchmarks.outcome import Outcome
-from benchmarks.work import BEST, CALLS, NATIVE, PEERS, REFERENCE, UN_JITTED
+from benchmarks.work import BEST, CALLS, NATIVE, PEERS, REFERENCE, UN_JITTED, XLA
 
 COLOURS = {
-    "functrace": "#d62728", NATIVE: "#7b1a1a", UN_JITTED: "#ff9896", "numpy": "#7f7f7f", "jax": "#1f77b4",
+    "functrace": "#d62728", NATIVE: "#7b1a1a", XLA: "#c49c94", UN_JITTED: "#ff9896", "numpy": "#7f7f7f", "jax": "#1f77b4",
     "torch": "#ff7f0e", "torch.compile": "#bcbd22", "autograd": "#2ca02c",
 }  # fmt: skip
 MARKS = {"jax": "o", "torch": "s", "torch.compile": "D", "autograd": "^", "numpy": "|"}

@@ -25,9 +25,23 @@ INSIDE = "functrace jit inside"
 NATIVE = "functrace native"
 """The same function jitted to machine code, for jitted works."""
 
+NUMPY = "functrace numpy"
+"""The same function jitted to NumPy code, for jitted works."""
+
+AUTO = "functrace auto"
+"""The same function jitted with ``backend="auto"``, for jitted works."""
+
+XLA = "functrace xla"
+"""The same function jitted through JAX, for jitted works; arguments and results are on JAX's device,
+as they are for ``"jax"``.
+"""
+
 SYSTEMS = (
     "functrace",
     NATIVE,
+    NUMPY,
+    AUTO,
+    XLA,
     UN_JITTED,
     INSIDE,
     REFERENCE,
@@ -44,14 +58,47 @@ OWN_FIRST = "own first call"
 CALLS = ("first", "second", "tenth", "later")
 
 
-def native(prepare: System) -> System:
-    """Return a system whose jitted functions are machine code."""
+def jitted(prepare: System, backend: str) -> System:
+    """Return a system whose jitted functions have another backend."""
 
     def prepared() -> Callable[[], Any]:
         import functrace as ft
 
         jit = ft.jit
-        ft.jit = functools.partial(jit, backend="native")  # type: ignore[assignment]
+        ft.jit = functools.partial(jit, backend=backend)  # type: ignore[assignment]
+        try:
+            return prepare()
+        finally:
+            ft.jit = jit
+
+    return prepared
+
+
+def xla(prepare: System) -> System:
+    """Return a system whose jitted functions are compiled by XLA."""
+
+    def prepared() -> Callable[[], Any]:
+        import jax
+
+        import functrace as ft
+
+        jit = ft.jit
+
+        def jit_on_device(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+            compiled = jit(f, backend="xla", keep_on_device=True, **options)
+            placed: dict[tuple[int, ...], Any] = {}
+
+            def run(*args: Any) -> Any:
+                # a work calls with the same arguments every time
+                key = tuple(map(id, args))
+                if key not in placed:
+                    with jax.enable_x64(True):
+                        placed[key] = args, jax.device_put(args)
+                return jax.block_until_ready(compiled(*placed[key][1]))
+
+            return run
+
+        ft.jit = jit_on_device  # type: ignore[assignment]
         try:
             return prepare()
         finally:
@@ -78,12 +125,14 @@ class Target:
         against: a system, `BEST`, or `OWN_FIRST`: functrace's own first call.
         call: which call is meant, of `CALLS`.
         plus: seconds that it may take besides.
+        system: which form of functrace is meant.
     """
 
     ratio: float
     against: str | None = BEST
     call: str = "later"
     plus: float = 0.0
+    system: str = "functrace"
 
 
 @dataclass(frozen=True)
@@ -169,10 +218,19 @@ def measure(work: Work) -> tuple[Samples, dict[str, str]]:
                 if len(seconds) >= number:
                     samples[name][call].append(seconds[number - 1])
     repeats = {name: calibrate(run) for name, run in ready.items()}
+    if AUTO in ready:
+        wait_for_compiler()
     for k, name in turns(list(ready), work.rounds):
         if k < 3 or sum(samples[name]["later"]) * repeats[name] < PATIENCE:
             samples[name]["later"].append(timed(ready[name], repeats[name]))
     return samples, skipped
+
+
+def wait_for_compiler() -> None:
+    """Wait until the thread that compiles hot programs is idle."""
+    from functrace.api.staging.background import COMPILER
+
+    COMPILER.wait()
 
 
 def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
