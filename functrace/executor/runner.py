@@ -391,6 +391,9 @@ True for NumPy's results to the bit; `functrace.api.staging.backends` sets it.
 MACHINE_CODE: Final = type(len)
 """Class of the functions that the native backend makes: builtin functions."""
 
+WITH_OWN_LINES: set[type] = {MACHINE_CODE}
+"""Classes of compiled programs that give no warnings, and whose errors name the user's line."""
+
 
 def run_compiled(
     compiled: Callable[..., Sequence[Any]], arguments: Sequence[Any], lines: Sequence[Position] = ()
@@ -400,7 +403,7 @@ def run_compiled(
 
     Machine code gives no warnings: what it runs in its place goes through here.
     """
-    if compiled.__class__ is MACHINE_CODE:
+    if compiled.__class__ in WITH_OWN_LINES:
         return compiled(*arguments)
     is_default = current_modes() is DEFAULT_MODES  # inlined `name_warnings`: 0.2 us of 4
     named = set_modes(NAMING_MODES) if is_default else name_warnings()

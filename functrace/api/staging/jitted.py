@@ -74,7 +74,7 @@ from functrace.api.staging.program_cache import (
 )
 from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
 from functrace.errors import ArgumentError, entry
-from functrace.executor.runner import MACHINE_CODE, run_compiled
+from functrace.executor.runner import WITH_OWN_LINES, run_compiled
 from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber
 from functrace.passes import Pass, UserPass, as_passes
 from functrace.source import hide_own_frames
@@ -367,7 +367,9 @@ def jit(
                     found.used = tick()
                     run = found.run
                     results = (
-                        run(*values) if run.__class__ is MACHINE_CODE else run_compiled(run, values)
+                        run(*values)
+                        if run.__class__ in WITH_OWN_LINES
+                        else run_compiled(run, values)
                     )
                     return results[0] if found.is_leaf else unflatten(found.out_tree, results)
                 if found is not None:
