@@ -23,8 +23,8 @@ fmod gather greater greater_equal heaviside hypot imag index inv inv_or_nan inve
 isfinite isinf isnan left_shift lerp less less_equal linear_recurrence log log10 log1p log2
 log_softmax logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logsumexp matmul
 matmul_in_parts maximum minimum mul name neg norm not_equal plain_absolute plain_arccosh
-plain_hypot plain_logaddexp plain_power positive power put_flat rad2deg real reciprocal reduce_all
-reduce_any reduce_max reduce_min reduce_prod reduce_sum relu remainder require required reshape
+plain_hypot plain_logaddexp plain_power positive power put_flat qr qr_complete rad2deg real
+reciprocal reduce_all reduce_any reduce_max reduce_min reduce_prod reduce_sum relu remainder require required reshape
 returned reverse_only right_shift rint roll round rsqrt same scan scatter_add scatter_each
 scatter_set searchsorted sgn shared sigmoid sign signbit signed_remainder sin sinc sinh slogdet
 softmax solve solve_triangular sort sqrt sqrt_of_square square stack stop_gradient sub
@@ -56,7 +56,7 @@ HOST = {
         argpartition call cholesky_change cholesky_pullback col2im complex_power convolve_grids
         correlate correlate_filters correlate_input frexp gamma_integral gcd i0 im2col
         lcm ldexp lexsort map_axis matching max_windows modf multiply_triangular nextafter
-        permutation_of_pivots polygamma qr qr_complete qr_raw scaled_bessel sinc_derivative
+        permutation_of_pivots polygamma qr_raw scaled_bessel sinc_derivative
         solve_congruence spacing sum_segments
     """,
 }

@@ -522,3 +522,11 @@ def test_names_of_the_headers_are_not_taken(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [3, 8])
 def test_determinants_of_singular_matrices_are_zero(size: int, tmp_path: Path) -> None:
     checked(tmp_path, np.linalg.det, np.ones((size, size)))
+
+
+def test_qr_and_its_derivative(tmp_path: Path) -> None:
+    def energy(x: Any) -> Any:
+        q, r = np.linalg.qr(x)
+        return np.sum(q**3) + np.sum(np.exp(r))
+
+    checked(tmp_path, ft.value_and_grad(energy), np.random.default_rng(0).normal(size=(5, 3)))

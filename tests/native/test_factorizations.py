@@ -17,6 +17,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed")
 from functrace.native import engine
 from tests.native.test_programs import native
 from tests.oracles import scale
+from tests.sampling import scaled
 
 UNITS = 8
 """Units in the last place, times the number of rows and the condition number, by which results may
@@ -170,3 +171,66 @@ def test_gradients_are_whole(dtype: str, n: int) -> None:
         (found,) = made.call(*args)
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * scale(expected))
         assert made.fallbacks == 0
+
+
+QR_SHAPES = [(1, 1), (2, 2), (3, 2), (2, 3), (1, 4), (4, 1), (6, 6), (20, 7), (7, 20), (2, 3, 5, 2)]
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("shape", QR_SHAPES, ids=str)
+def test_factors_of_reflectors_equal_numpy(shape: tuple[int, ...], dtype: str, mode: Any) -> None:
+    def f(x: Any) -> Any:
+        return tuple(np.linalg.qr(x, mode))
+
+    rng = np.random.default_rng(0)
+    run = ft.jit(f, backend="native")
+    assert ft.debug.explain(f)(np.ones(shape, dtype)).is_whole
+    for _ in range(20):
+        x = rng.normal(size=shape).astype(dtype)
+        condition = np.max(np.linalg.cond(x))
+        for found, expected in zip(run(x), f(x), strict=True):
+            assert found.dtype == expected.dtype
+            assert found.shape == expected.shape
+            most = UNITS * max(shape[-2:]) * condition * np.finfo(dtype).eps
+            assert np.max(np.abs(found - expected)) <= most * scale(expected)
+
+
+NEAR = {
+    "zero": np.zeros((4, 3)),
+    "identity": np.eye(4),
+    "triangular": np.triu(np.ones((5, 5))),
+    "of one rank": np.outer(np.arange(1.0, 5.0), np.ones(3)),
+    "rounding below the diagonal": np.array([[1.0, 1.0, 0.1], [1.0, 1.0, 0.3], [1.0, 1.0, 0.7]])
+    / 3,
+    "signs": np.diag([1.0, -1.0, 1.0]),
+    "tiny": 1e-200 * np.vander(np.arange(1.0, 4.0)),
+    "huge": 1e200 * np.vander(np.arange(1.0, 4.0)),
+    "tiny below": np.array([[1.0, 2.0], [1e-170, 3.0]]),
+    "negative zero": np.array([[-0.0, 1.0], [1.0, -0.0]]),
+    "nan": np.full((3, 2), np.nan),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_factors_near_rank_deficient_matrices_are_those_of_lapack(name: str) -> None:
+    x = NEAR[name]
+    run = ft.jit(lambda x: tuple(np.linalg.qr(x)), backend="native")
+    with np.errstate(all="ignore"):
+        for found, expected in zip(run(x), np.linalg.qr(x), strict=True):
+            np.testing.assert_allclose(
+                found, expected, rtol=1e-13, atol=1e-13 * scale(expected), equal_nan=True
+            )
+            assert np.array_equal(np.signbit(np.diag(found)), np.signbit(np.diag(expected)))
+
+
+@pytest.mark.draws
+def test_factors_of_small_integers_are_those_of_lapack() -> None:
+    # many are rank-deficient, or have columns that cancel exactly
+    rng = np.random.default_rng(0)
+    run = ft.jit(lambda x: tuple(np.linalg.qr(x)), backend="native")
+    for _ in range(scaled(400)):
+        x = rng.integers(-1, 2, size=(4, 4)).astype(float)
+        for found, expected in zip(run(x), np.linalg.qr(x), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -20,6 +20,7 @@ from functrace.native.rows import (
     factorizations,
     identities,
     layout,
+    orthogonal,
     reductions,
     sorting,
     special,
@@ -49,6 +50,7 @@ _TABLE: Mapping[Primitive, Row] = {
     **sorting.ROWS,
     **contraction.ROWS,
     **factorizations.ROWS,
+    **orthogonal.ROWS,
     **control.ROWS,
 }
 

@@ -29,7 +29,7 @@ MOST_ROWS: Final = 64
 
 
 @final
-class _Matrix(NamedTuple):
+class Matrix(NamedTuple):
     """A matrix in memory, and the builder's operations on its elements."""
 
     low: Lowering
@@ -58,7 +58,7 @@ def _need(op: Operation, a: Value) -> int:
     return n
 
 
-def _copied(low: Lowering, x: Value, index: Sequence[Affine], to: Stored) -> None:
+def copy_matrix(low: Lowering, x: Value, index: Sequence[Affine], to: Stored) -> None:
     """Copy the matrix at an index of a stack, converted to a dtype."""
     b = low.builder
     stack = x.shape[: len(x.shape) - len(to.shape)]
@@ -68,12 +68,12 @@ def _copied(low: Lowering, x: Value, index: Sequence[Affine], to: Stored) -> Non
         b.store(to.buffer, to.place(inner), atom)
 
 
-def _after(low: Lowering, counter: Scalar, size: int) -> Atom:
+def rows_after(low: Lowering, counter: Scalar, size: int) -> Atom:
     """Return how many rows follow a row."""
     return low.builder.let("sub", INT64, Const(size - 1, INT64), counter)
 
 
-def _largest(low: Lowering, a: _Matrix) -> Stored:
+def size_of_columns(low: Lowering, a: Matrix) -> Stored:
     """Return the size of the largest element of each column."""
     b, dtype = low.builder, a.view.dtype
     found = low.array(a.view.shape[1:], part_dtype(dtype) if dtype.kind == "c" else dtype)
@@ -86,21 +86,21 @@ def _largest(low: Lowering, a: _Matrix) -> Stored:
 
 
 def _factor(
-    low: Lowering, a: _Matrix, right: Sequence[_Matrix] = (), *, is_regular: bool = True
+    low: Lowering, a: Matrix, right: Sequence[Matrix] = (), *, is_regular: bool = True
 ) -> Scalar:
     """Eliminate in place, and in right-hand sides; returns the mutable sign of the exchanges. Fails if
     a pivot may be zero, unless the matrix need not be regular.
     """
     b, dtype, n = low.builder, a.view.dtype, a.view.shape[0]
     let = b.let
-    columns = _largest(low, a) if is_regular else None
+    columns = size_of_columns(low, a) if is_regular else None
     kind = part_dtype(dtype) if dtype.kind == "c" else dtype
     rounding = b.declare(contraction.rounding_of(kind, n))
     sign = b.declare(Const(1.0, dtype))
     with b.loop(n) as k:
         here = affine(k)
         best, place = b.declare(contraction.size_of(low, a.get(here, here))), b.declare(k)
-        with b.loop(_after(low, k, n)) as c:
+        with b.loop(rows_after(low, k, n)) as c:
             row = let("add", INT64, let("add", INT64, k, c), Const(1, INT64))
             size = contraction.size_of(low, a.get(affine(row), here))
             largest = b.get(best)
@@ -125,10 +125,10 @@ def _factor(
         pivot = a.get(here, here)
         if not is_regular:
             pivot = contraction.unless_zero(low, pivot)
-        with b.loop(_after(low, k, n)) as r:
+        with b.loop(rows_after(low, k, n)) as r:
             row = affine(r).plus(here).plus(at(1))
             factor = let("div", dtype, a.get(row, here), pivot)
-            with b.loop(_after(low, k, n)) as c:
+            with b.loop(rows_after(low, k, n)) as c:
                 column = affine(c).plus(here).plus(at(1))
                 a.subtract(row, column, factor, a.get(here, column))
             for matrix in right:
@@ -137,7 +137,7 @@ def _factor(
     return sign
 
 
-def _substitute(low: Lowering, a: _Matrix, x: _Matrix, *, lower: bool, unit: bool) -> None:
+def _substitute(low: Lowering, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
     """Solve for a triangular matrix, in place of the right-hand sides."""
     b, dtype, n = low.builder, a.view.dtype, a.view.shape[0]
     with b.loop(n, reverse=not lower) as k:
@@ -148,15 +148,16 @@ def _substitute(low: Lowering, a: _Matrix, x: _Matrix, *, lower: bool, unit: boo
         with b.loop(x.view.shape[1]) as c:
             if not unit:
                 x.set(here, affine(c), b.let("div", dtype, x.get(here, affine(c)), pivot))
-        with b.loop(_after(low, k, n) if lower else k) as r:
+        with b.loop(rows_after(low, k, n) if lower else k) as r:
             row = affine(r).plus(here).plus(at(1)) if lower else affine(r)
             factor = a.get(row, here)
             with b.loop(x.view.shape[1]) as c:
                 x.subtract(row, affine(c), factor, x.get(here, affine(c)))
 
 
-def _work(low: Lowering, rows: int, columns: int, dtype: DType) -> _Matrix:
-    return _Matrix(low, low.array((rows, columns), dtype))
+def work_matrix(low: Lowering, rows: int, columns: int, dtype: DType) -> Matrix:
+    """Return a new matrix."""
+    return Matrix(low, low.array((rows, columns), dtype))
 
 
 def _solve(low: Lowering, op: Operation) -> Value:
@@ -169,19 +170,20 @@ def _solve(low: Lowering, op: Operation) -> Value:
     for x in (a, b):
         low.to_memory(x)
     target = low.target(op)
-    left, right = _work(low, n, n, op.dtype), _work(low, n, columns, op.dtype)
+    left, right = work_matrix(low, n, n, op.dtype), work_matrix(low, n, columns, op.dtype)
     stack = op.shape[: len(op.shape) - (1 if is_vector else 2)]
     column = Stored(right.view.buffer, ZERO, (1,), (n,))
     with low.builder.loops(stack, independent=False) as index:
-        _copied(low, a, index, left.view)
-        _copied(low, b, index, column if is_vector else right.view)
+        copy_matrix(low, a, index, left.view)
+        copy_matrix(low, b, index, column if is_vector else right.view)
         _factor(low, left, [right])
         _substitute(low, left, right, lower=False, unit=False)
-        _store(low, target, index, column if is_vector else right.view)
+        store_matrix(low, target, index, column if is_vector else right.view)
     return layout.of_size(low, target)
 
 
-def _store(low: Lowering, target: Stored, index: Sequence[Affine], x: Stored) -> None:
+def store_matrix(low: Lowering, target: Stored, index: Sequence[Affine], x: Stored) -> None:
+    """Write a matrix to an index of a stack."""
     with low.builder.loops(x.shape) as inner:
         atom = low.builder.load(x.buffer, x.place(inner))
         low.builder.store(target.buffer, target.place([*index, *inner]), atom)
@@ -194,15 +196,15 @@ def _inverse(low: Lowering, op: Operation) -> Value:
     n, b = _need(op, a), low.builder
     low.to_memory(a)
     target = low.target(op)
-    left, right = _work(low, n, n, op.dtype), _work(low, n, n, op.dtype)
+    left, right = work_matrix(low, n, n, op.dtype), work_matrix(low, n, n, op.dtype)
     with b.loops(op.shape[:-2], independent=False) as index:
-        _copied(low, a, index, left.view)
+        copy_matrix(low, a, index, left.view)
         low.fill(right.view, Const(0.0, op.dtype))
         with b.loop(n) as k:
             right.set(affine(k), affine(k), Const(1.0, op.dtype))
         _factor(low, left, [right])
         _substitute(low, left, right, lower=False, unit=False)
-        _store(low, target, index, right.view)
+        store_matrix(low, target, index, right.view)
     return layout.of_size(low, target)
 
 
@@ -213,9 +215,9 @@ def _determinant(low: Lowering, op: Operation) -> Value:
     n, b = _need(op, a), low.builder
     low.to_memory(a)
     target = low.target(op)
-    left = _work(low, n, n, op.dtype)
+    left = work_matrix(low, n, n, op.dtype)
     with b.loops(op.shape, independent=False) as index:
-        _copied(low, a, index, left.view)
+        copy_matrix(low, a, index, left.view)
         total = _factor(low, left, is_regular=False)
         with b.loop(n) as k:
             now = b.let("mul", op.dtype, b.get(total), left.get(affine(k), affine(k)))
@@ -231,9 +233,9 @@ def _signed_logarithm(low: Lowering, op: Operation) -> Sequence[Value]:
     n, b = _need(op, a), low.builder
     low.to_memory(a)
     targets = [low.target(op, place) for place in range(2)]
-    left = _work(low, n, n, op.dtype)
+    left = work_matrix(low, n, n, op.dtype)
     with b.loops(op.shape, independent=False) as index:
-        _copied(low, a, index, left.view)
+        copy_matrix(low, a, index, left.view)
         variables = [_factor(low, left), b.declare(Const(0.0, targets[1].dtype))]
         with b.loop(n) as k:
             pivot = left.get(affine(k), affine(k))
@@ -252,9 +254,9 @@ def _cholesky(low: Lowering, op: Operation) -> Value:
     kind = part_dtype(dtype) if is_complex else dtype
     low.to_memory(a)
     target = low.target(op)
-    made, given = _work(low, n, n, dtype), _work(low, n, n, dtype)
+    made, given = work_matrix(low, n, n, dtype), work_matrix(low, n, n, dtype)
     with b.loops(op.shape[:-2], independent=False) as index:
-        _copied(low, a, index, given.view)
+        copy_matrix(low, a, index, given.view)
         low.fill(made.view, Const(0.0, dtype))
         rounding = b.declare(contraction.rounding_of(kind, n))
         with b.loop(n) as j:
@@ -282,7 +284,7 @@ def _cholesky(low: Lowering, op: Operation) -> Value:
             ratio = let("div", kind, largest, square)
             b.assign(rounding, contraction.rounding_after(low, before, ratio, n))
             made.set(here, here, low.cast(pivot, dtype))
-            with b.loop(_after(low, j, n)) as r:
+            with b.loop(rows_after(low, j, n)) as r:
                 row = affine(r).plus(here).plus(at(1))
                 left = rest(row)
                 if is_complex:
@@ -291,7 +293,7 @@ def _cholesky(low: Lowering, op: Operation) -> Value:
                     made.set(row, here, let("complex", dtype, *divided))
                 else:
                     made.set(row, here, let("div", dtype, left, pivot))
-        _store(low, target, index, made.view)
+        store_matrix(low, target, index, made.view)
     return layout.of_size(low, target)
 
 
@@ -302,12 +304,12 @@ def _solve_triangular(low: Lowering, op: Operation) -> Value:
     for x in (a, b):
         low.to_memory(x)
     target = low.target(op)
-    left, right = _work(low, n, n, dtype), _work(low, n, b.shape[-1], dtype)
+    left, right = work_matrix(low, n, n, dtype), work_matrix(low, n, b.shape[-1], dtype)
     with low.builder.loops(op.shape[:-2], independent=False) as index:
-        _copied(low, a, index, left.view)
-        _copied(low, b, index, right.view)
+        copy_matrix(low, a, index, left.view)
+        copy_matrix(low, b, index, right.view)
         _substitute(low, left, right, lower=lower, unit=unit)
-        _store(low, target, index, right.view)
+        store_matrix(low, target, index, right.view)
     return layout.of_size(low, target)
 
 
