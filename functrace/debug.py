@@ -1,5 +1,5 @@
 """Debugging inside of transforms: ``print``, ``callback``, ``breakpoint``, ``profile``, ``passes``,
-``cache``, ``collectives``.
+``cache``, ``collectives``, ``explain_nan``.
 
 Where values are concrete (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and
 a debugging function runs at once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation
@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from functrace.api.batching.mapping import OBSERVERS
 from functrace.api.capture.arguments import ARRAYS, as_value, function_name
-from functrace.api.capture.programs import trace
+from functrace.api.capture.programs import trace, trace_concrete
 from functrace.api.capture.record import Operands
 from functrace.api.capture.transformed import Transformed, transformed
 from functrace.api.staging.backends import Accuracy, check_accuracy
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, entry
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
 from functrace.executor.profile import Profile, profile_program
@@ -48,14 +49,19 @@ from functrace.typing import Array, PyTree
 __all__ = [
     "Collectives",
     "Explanation",
+    "NanReport",
+    "NonfiniteOrigin",
+    "OperandValues",
     "PassLog",
     "Profile",
+    "Step",
     "Tier",
     "breakpoint",
     "cache",
     "callback",
     "collectives",
     "explain",
+    "explain_nan",
     "passes",
     "print",
     "profile",
@@ -301,6 +307,69 @@ def explain(f: Callable[..., object], *, accuracy: Accuracy = "ulp") -> Callable
     return explaining
 
 
+def explain_nan(f: Callable[..., object]) -> Callable[..., NanReport]:
+    """Make a function that finds the operation in ``f`` that makes the first NaN or infinity.
+
+    ``f`` is recorded with concrete values, so that Python's branches are those of this call, and
+    evaluated operation by operation, its derivatives included. The search goes backward from the
+    elements of the results that are NaN: an infinity or a NaN that no result depends on (the other
+    side of ``np.where``) is reported only if there is no other.
+
+    Args:
+        f: any function, such as ``ft.grad(loss)`` or ``ft.jit(ft.vmap(step))``. Functions that it
+            calls for their effects (`callback`, `print`) are called again.
+
+    Returns:
+        a function of ``f``'s arguments that returns a `NanReport`: the user's line, the operation,
+        values and indices of its operands, the derivative that is infinite there, the step of a
+        loop, the example of `vmap`, and a remedy, where one is known. It prints as text; it is
+        false if there is nothing to report. Arrays and floating-point numbers among the arguments
+        are traced, everything else is passed unchanged.
+
+    Raises:
+        ArgumentError: if an argument is traced.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> def f(x):
+        ...     return np.sum(np.where(x > 0, np.sqrt(x), 0.0))
+        >>> report = ft.debug.explain_nan(ft.grad(f))(np.array([1.0, 0.0]))
+        >>> report.first.derivative, report.first.index
+        ('d sqrt(x)/dx at x = 0 is inf', (1,))
+        >>> report.nan.operation
+        'f: f64[2] = mul e c'
+
+    Cost:
+        one evaluation, about 5 us per operation besides the array work, which keeps all values; the
+        loop that makes the NaN runs once more.
+    """
+    name = function_name(f)
+
+    @transformed("debug.explain_nan", f)
+    @entry
+    def explained(*args: object, **kwargs: object) -> NanReport:
+        from functrace.diagnostics.report import MappedLines, explain_program
+
+        mapped: list[MappedLines] = []
+
+        def observe(recording: Recording, size: int) -> None:
+            shapes: dict[Any, set[tuple[int, ...]]] = {}
+            for i, position in enumerate(recording.positions or ()):
+                if isinstance(position, tuple):
+                    shapes.setdefault(position, set()).add(recording.avals[i].shape)
+            mapped.append(MappedLines(size, {k: frozenset(v) for k, v in shapes.items()}))
+
+        OBSERVERS.append(observe)
+        try:
+            program, values = trace_concrete(f, args, kwargs, f"debug.explain_nan of {name}")
+        finally:
+            OBSERVERS.remove(observe)
+        return explain_program(program, values, (), mapped)
+
+    return explained
+
+
 def collectives(
     f: Callable[..., object],
     mesh: Mesh,
@@ -510,11 +579,22 @@ def _has_values(recording: Recording) -> bool:
 
 
 if TYPE_CHECKING:
+    from functrace.diagnostics.frames import Step as Step
+    from functrace.diagnostics.report import NanReport as NanReport
+    from functrace.diagnostics.report import NonfiniteOrigin as NonfiniteOrigin
+    from functrace.diagnostics.report import OperandValues as OperandValues
     from functrace.native.report import Explanation as Explanation
     from functrace.xla.collectives import Collectives as Collectives
 else:  # so that type checkers report a misspelt name
     __getattr__, __dir__ = lazy_attributes(
         __name__,
         __all__,
-        {"Explanation": "functrace.native.report", "Collectives": "functrace.xla.collectives"},
+        {
+            "Explanation": "functrace.native.report",
+            "Collectives": "functrace.xla.collectives",
+            "Step": "functrace.diagnostics.frames",
+            "NanReport": "functrace.diagnostics.report",
+            "NonfiniteOrigin": "functrace.diagnostics.report",
+            "OperandValues": "functrace.diagnostics.report",
+        },
     )

@@ -142,6 +142,27 @@ class ParseError(FunctraceError, ValueError):
     """A text or JSON form does not describe a program."""
 
 
+class NanError(FunctraceError, FloatingPointError):
+    """A call made a NaN, under ``functrace.config.check_nans``.
+
+    Args:
+        what, at, equation, fix: see `FunctraceError`.
+        report: the `functrace.debug.NanReport`.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        report: object,
+        at: Source | None = None,
+        equation: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(what, at=at, equation=equation, fix=fix)
+        self.report: Any = report
+
+
 class CheckError(FunctraceError, AssertionError):
     """A check of `functrace.testing` found that a derivative, or another rule, is wrong."""
 

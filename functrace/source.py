@@ -128,6 +128,13 @@ class Source:
         return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
     @property
+    def operator(self) -> type[ast.operator] | None:
+        """The class of the binary operator that the instruction applies (``ast.Div``); ``None`` if
+        it applies none, or without the source."""
+        node = self._expression_tree
+        return type(node.op) if isinstance(node, ast.BinOp) else None
+
+    @property
     def stored_into(self) -> str:
         """Source text of the object that the instruction writes into: ``y`` of ``y[0] = x`` and of
         ``y.flat = x``.

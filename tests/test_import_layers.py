@@ -22,7 +22,7 @@ BASE = {
 }  # fmt: skip
 LAYERS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"},
-    {"executor"}, {"native", "xla"}, {"api", "distributed"},
+    {"diagnostics"}, {"executor"}, {"native", "xla"}, {"api", "distributed"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
 API_FILES = {

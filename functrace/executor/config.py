@@ -1,4 +1,4 @@
-"""``functrace.config``: block size, number of threads, freed memory, machine code.
+"""``functrace.config``: block size, number of threads, freed memory, machine code, checks for NaN.
 
 Layer: 7.
 """
@@ -6,12 +6,13 @@ Layer: 7.
 from __future__ import annotations
 
 import operator
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, final
 
 from functrace.errors import ArgumentError
 from functrace.executor.allocator import FREED
+from functrace.locks import Lock
 from functrace.threads import THREADS
 
 _UNCHANGED: Any = object()
@@ -32,13 +33,15 @@ class Config:
             have run 1,000 times, if their results then equal NumPy's to the bit; True to compile
             after 32 runs, with rounding as the native backend has it; False not to. It holds for
             ``jit`` without a backend and for un-jitted transforms, where llvmlite is installed.
+        check_nans: True to raise `functrace.errors.NanError` at the user's line where a call makes
+            the first NaN of its results (False by default).
 
     Returns:
         a context manager, which restores the settings at the end of the block.
 
     Raises:
-        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
-            not a bool, or ``native`` not a bool or None.
+        ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
+            ``check_nans`` is not a bool, or ``native`` not a bool or None.
 
     Example:
         >>> import functrace as ft
@@ -107,6 +110,28 @@ class Config:
     def native(self, is_used: bool | None) -> None:
         NATIVE[0] = None if is_used is None else _flag("native", is_used)
 
+    @property
+    def check_nans(self) -> bool:
+        """True if a call whose result has NaN raises `functrace.errors.NanError`, a
+        ``FloatingPointError``.
+
+        It holds for all transforms and for ``jit`` with every backend; the results of each program
+        are searched, and if there is a NaN, the program is evaluated again, operation by operation,
+        to name the user's line that made it (as `functrace.debug.explain_nan` does). A NaN that no
+        result depends on does not raise. Plain NumPy, and loops that Python runs on plain arrays,
+        are not checked: see ``np.errstate``. The setting is that of the process. While it is off,
+        it has no cost.
+        """
+        return NAN_CHECKS[0]
+
+    @check_nans.setter
+    def check_nans(self, is_on: bool) -> None:
+        with _switching.now:
+            if _flag("check_nans", is_on) is not NAN_CHECKS[0]:
+                NAN_CHECKS[0] = is_on
+                for switch in NAN_SWITCHES:
+                    switch(is_on)
+
     @contextmanager
     def __call__(
         self,
@@ -115,14 +140,21 @@ class Config:
         block: int | None = None,
         keep_freed_memory: bool | None = None,
         native: bool | None = _UNCHANGED,
+        check_nans: bool | None = None,
     ) -> Generator[None]:
         """Set for a ``with`` block; other threads of the process see the settings too.
 
         Raises:
-            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is
-                not a bool, or ``native`` not a bool or None.
+            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
+                ``check_nans`` is not a bool, or ``native`` not a bool or None.
         """
-        before = self.threads, self.block, self.keep_freed_memory, self.native
+        before = (
+            self.threads,
+            self.block,
+            self.keep_freed_memory,
+            self.native,
+            self.check_nans,
+        )
         try:
             if keep_freed_memory is not None:
                 self.keep_freed_memory = keep_freed_memory
@@ -132,9 +164,17 @@ class Config:
                 self.block = block
             if native is not _UNCHANGED:
                 self.native = native
+            if check_nans is not None:
+                self.check_nans = check_nans
             yield
         finally:
-            self.threads, self.block, self.keep_freed_memory, self.native = before
+            (
+                self.threads,
+                self.block,
+                self.keep_freed_memory,
+                self.native,
+                self.check_nans,
+            ) = before
 
     if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
@@ -143,7 +183,9 @@ class Config:
             from functrace.names import unknown_name
 
             raise unknown_name(
-                "functrace.config", name, ("block", "keep_freed_memory", "native", "threads")
+                "functrace.config",
+                name,
+                ("block", "check_nans", "keep_freed_memory", "native", "threads"),
             )
 
     def __repr__(self) -> str:
@@ -152,6 +194,15 @@ class Config:
 
 NATIVE: list[bool | None] = [None]
 """The setting of `Config.native`."""
+
+
+NAN_CHECKS: list[bool] = [False]
+"""The setting of `Config.check_nans`."""
+
+NAN_SWITCHES: list[Callable[[bool], None]] = []
+"""Functions that turn the checks of `Config.check_nans` on and off, where programs run."""
+
+_switching = Lock()
 
 
 def _flag(name: str, value: bool) -> bool:

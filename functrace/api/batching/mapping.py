@@ -35,6 +35,10 @@ from functrace.typing import P, PyTree, R
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
+OBSERVERS: list[Callable[[Recording, int], None]] = []
+"""Called with the recording of one example, and the number of examples, of each call of a mapped
+function (`functrace.debug.explain_nan` names the example)."""
+
 
 @entry
 def vmap(
@@ -233,6 +237,8 @@ class _MappedCall:
     def _run_whole(self, call: RecordedCall) -> list[Any]:
         """Run the program for all examples, from the cache if possible."""
         recording, size = call.recording, self.size
+        for observe in OBSERVERS:
+            observe(recording, size)
         flags = tuple([place is not None for place in self.out_places])
         mapped_inputs = tuple([i not in recording.values.known for i in recording.inputs])
 

@@ -13,10 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.capture.arguments import argument_names, as_value, as_values, function_name
-from functrace.api.capture.record import Called, RecordedCall
+from functrace.api.capture.arguments import (
+    NUMERIC,
+    argument_names,
+    as_value,
+    as_values,
+    function_name,
+)
+from functrace.api.capture.record import Called, RecordedCall, add_input
 from functrace.api.capture.transformed import transformed
-from functrace.errors import ShapeError, entry
+from functrace.errors import ArgumentError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
@@ -97,6 +103,60 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
             )
 
     return traced
+
+
+def trace_concrete(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], owner: str
+) -> tuple[Program, list[Any]]:
+    """Record a call of ``f`` with concrete values: Python's branches are those of this call.
+
+    Args:
+        f: any function.
+        args, kwargs: its arguments. Arrays and floating-point numbers become inputs; all other
+            leaves are passed unchanged.
+        owner: the caller, for messages.
+
+    Returns:
+        the program of the results that are arrays or numbers, and the values of its inputs.
+    """
+    leaves, treedef = flatten((args, kwargs))
+    places = [k for k, x in enumerate(leaves) if _is_input(x)]
+    names = input_names(f, args, kwargs)
+    values = [as_value(leaves[k], f"an argument of {owner}") for k in places]
+    for value in values:
+        if isinstance(value, Tracer):
+            raise ArgumentError(
+                f"{owner} takes arrays, not traced values", fix="call it outside of transforms"
+            )
+
+    def inputs(recording: Recording) -> Called:
+        given = list(leaves)
+        for k, value in zip(places, values, strict=True):
+            given[k] = add_input(recording, value, leaves[k])
+        return unflatten(treedef, given)
+
+    def wanted(_recording: Recording, result: object) -> list[Any]:
+        return [x for x in flatten(result)[0] if is_traced(x) or isinstance(x, NUMERIC)]
+
+    frame = user_frame()
+    here = None if frame is None else (frame.f_code, frame.f_lasti)
+    with ArrayRecording(owner) as recording:
+        call = RecordedCall(recording, f, inputs, wanted=wanted)
+        unnamed = {i: None for i, position in enumerate(call.lines) if position == here}
+        found = call.program(
+            function_name(f), input_names=[names[k] for k in places], names=unnamed
+        )
+        return own_constants(found), [
+            np.copy(v) if isinstance(v, np.ndarray) else v for v in values
+        ]
+
+
+def _is_input(leaf: object) -> bool:
+    """Return True for floating-point numbers and arrays of numbers."""
+    if isinstance(leaf, bool | int) or not isinstance(leaf, (*NUMERIC, Tracer)):
+        return False
+    untyped: Any = leaf
+    return not isinstance(leaf, np.ndarray) or untyped.dtype.kind in "biufc"
 
 
 @entry

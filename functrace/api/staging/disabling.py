@@ -12,13 +12,15 @@ from contextvars import ContextVar
 
 import numpy as np
 
+from functrace.executor.config import NAN_SWITCHES
+
 _disabled: ContextVar[bool] = ContextVar(
     "whether jitted functions run as plain Python", default=False
 )
 
 ENTERED: list[bool] = []
-"""One entry per `disable_jit` block entered, in any thread; while empty, no further check is
-needed."""
+"""One entry per `disable_jit` block entered, in any thread, and one while
+``functrace.config.check_nans`` is on; while empty, no further check is needed."""
 ENTERED_COUNT = np.zeros(1, np.int64)
 """The number of these, for machine code."""
 _lock = threading.Lock()
@@ -66,6 +68,19 @@ def disable_jit(disable: bool = True) -> Generator[None]:
             ENTERED.pop()
             ENTERED_COUNT[0] = len(ENTERED)
         _disabled.reset(token)
+
+
+def _note_checks(is_on: bool) -> None:
+    """Have jitted functions look at ``functrace.config.check_nans``, or not."""
+    with _lock:
+        if is_on:
+            ENTERED.append(False)
+        else:
+            ENTERED.pop()
+        ENTERED_COUNT[0] = len(ENTERED)
+
+
+NAN_SWITCHES.append(_note_checks)
 
 
 def is_jit_disabled() -> bool:

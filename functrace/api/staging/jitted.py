@@ -56,11 +56,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
 from functrace.api.capture.arguments import ARRAYS, function_name
+from functrace.api.capture.programs import trace_concrete
 from functrace.api.capture.transformed import transformed
 from functrace.api.staging.backends import Accuracy, BackendName, chosen_backend, is_for_xla
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
@@ -74,6 +76,7 @@ from functrace.api.staging.program_cache import (
 )
 from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
 from functrace.errors import ArgumentError, entry
+from functrace.executor.nan_checks import are_nans_checked, has_nan, nan_error
 from functrace.executor.runner import WITH_OWN_LINES, run_compiled
 from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber
 from functrace.passes import Pass, UserPass, as_passes
@@ -82,7 +85,7 @@ from functrace.specialize import Miss, Node
 from functrace.tracing.binding import renewed
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
-from functrace.tree import map_leaves, unflatten
+from functrace.tree import flatten, map_leaves, unflatten
 from functrace.typing import P, R
 
 Q = ParamSpec("Q")
@@ -321,8 +324,11 @@ def jit(
     @transformed("jit", f)
     def jitted(*args: object, **kwargs: object) -> Any:
         try:
-            if ENTERED and is_jit_disabled():
-                return _plainly(f, statics, args, kwargs, name, jitted, again)
+            if ENTERED:
+                if is_jit_disabled():
+                    return _plainly(f, statics, args, kwargs, name, jitted, again)
+                if are_nans_checked() and not _checking.get():
+                    return _checked(f, statics, donated, args, kwargs, name, jitted, again)
             values: Any = args
             found: Any = None
             miss: Any = None
@@ -402,6 +408,7 @@ def jit(
     jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
     jitted.passes = tuple(rows)  # type: ignore[attr-defined]
     jitted.backend = compiler  # type: ignore[attr-defined]
+    jitted.device_arrays = device_arrays  # type: ignore[attr-defined]
     return jitted
 
 
@@ -424,6 +431,46 @@ def _fresh(leaf: Any) -> Any:
     if isinstance(leaf, Tracer):
         return renewed(leaf)
     return np.copy(leaf)[()] if isinstance(leaf, (*ARRAYS, *DTYPES)) else leaf
+
+
+_checking: ContextVar[bool] = ContextVar("whether results are searched for NaN", default=False)
+
+
+def _checked(
+    f: Callable[..., Any],
+    statics: Parameters,
+    donated: Parameters,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    jitted: Callable[..., Any],
+    again: Jit,
+) -> Any:
+    """Call a jitted function, and raise if its result has NaN; see ``config.check_nans``."""
+    try:
+        signature = Signature(statics, args, kwargs, name, jitted, jitted.device_arrays)  # type: ignore[attr-defined]
+    except BoxedArrays as found:
+        return found.run(again, f, args, kwargs)
+    leaves: list[Any] = list(signature.leaves)
+    if donated.any and not signature.is_traced:
+        leaves = [np.copy(x) if type(x) is np.ndarray else x for x in leaves]
+    token = _checking.set(True)
+    try:
+        result = jitted(*args, **kwargs)
+    finally:
+        _checking.reset(token)
+    if signature.is_traced or not has_nan(flatten(result)[0]):
+        return result
+    values: list[Any] = [x if type(x) in DTYPES else np.asarray(x) for x in leaves]
+
+    def called(*leaves: Any) -> Any:
+        args, kwargs = signature.arguments(leaves)
+        return f(*args, **kwargs)
+
+    from functrace.diagnostics.report import explain_program
+
+    program, inputs = trace_concrete(called, tuple(values), {}, f"jit of {name}")
+    raise nan_error(explain_program(program, inputs), name)
 
 
 def _plainly(

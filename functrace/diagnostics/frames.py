@@ -1,0 +1,228 @@
+"""Evaluate a program and keep the value of every variable; enter loops and branches step by step.
+
+Layer: 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.control.joining import join_bodies
+from functrace.ir.primitive import RESULT
+from functrace.ir.program import Position, Program
+from functrace.ir.structures import Branch, Loop, Lowering
+from functrace.source import Source
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run of a sub-program.
+
+    Args:
+        operation: name of the operation that runs it.
+        number: the step of a loop, in the order of the loop's index, from 0; for a branch, its
+            number; ``None`` for a call.
+        total: number of steps, if it is known.
+        is_backward: True if the loop runs from the last step to the first, as the derivative of a
+            loop does.
+        is_condition: True for the condition of a loop.
+
+    Example:
+        >>> from functrace.debug import Step
+        >>> print(Step("scan", 3, 10))
+        step 3 of 10 of scan
+    """
+
+    operation: str
+    number: int | None
+    total: int | None = None
+    is_backward: bool = False
+    is_condition: bool = False
+
+    def __str__(self) -> str:
+        if self.number is None:
+            return self.operation
+        if self.operation == "cond":
+            return f"branch {self.number} of cond"
+        of = f" of {self.total}" if self.total is not None else ""
+        direction = ", which runs backward" if self.is_backward else ""
+        part = "the condition of " if self.is_condition else ""
+        return f"step {self.number}{of} of {part}{self.operation}{direction}"
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Frame:
+    """One run of a program, with the values of all its variables.
+
+    Args:
+        program: the program.
+        values: by variable.
+        lines: positions that numbers in the program's positions refer to.
+        step: how the operation of the outer frame runs this program.
+        outer: the run of the program with that operation, and the operation.
+    """
+
+    program: Program
+    values: list[Any]
+    lines: Sequence[Position] = ()
+    step: Step | None = None
+    outer: tuple[Frame, int] | None = None
+    owners: dict[int, int] = field(default_factory=dict[int, int])
+    """The operation of each result."""
+
+    def operand(self, i: int) -> Any:
+        """Return the value of an operand: a variable or a Python number."""
+        return self.values[i] if i >= 0 else self.program.literals[~i]
+
+    def results(self, k: int) -> range:
+        """Return the variables of an operation's results."""
+        many = self.program.ops[k][0].many
+        return range(k, k + (self.program.result_count(k) if many else 1))
+
+    def source(self, k: int) -> Source | None:
+        """Return the user's line of an operation; of the enclosing operation, if it has none."""
+        found = self.program.source(k, self.lines)
+        if found is None and self.outer is not None:
+            return self.outer[0].source(self.outer[1])
+        return found
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The runs of sub-programs that lead here, the outermost first."""
+        before = () if self.outer is None else self.outer[0].steps
+        return before if self.step is None else (*before, self.step)
+
+
+def evaluate_frame(
+    program: Program,
+    arguments: Sequence[Any],
+    lines: Sequence[Position] = (),
+    step: Step | None = None,
+    outer: tuple[Frame, int] | None = None,
+) -> Frame:
+    """Evaluate a program by the primitives' eval rules; NumPy's warnings are off.
+
+    Args:
+        program: the program.
+        arguments: plain values, one per input.
+        lines: positions of the recording, for a cached program.
+        step, outer: see `Frame`.
+    """
+    values: list[Any] = [None] * len(program.ops)
+    for i, value in zip(program.input_ids, arguments, strict=True):
+        values[i] = value
+    for i, value in program.constant_values.items():
+        values[i] = value
+    frame = Frame(program, values, lines, step, outer)
+    with np.errstate(all="ignore"):
+        for k, _ in program.schedule:
+            primitive, operands, params = program.ops[k]
+            result = primitive.eval(*[frame.operand(i) for i in operands], *params)
+            if primitive.many:
+                values[k : k + len(result)] = result
+            else:
+                values[k] = result
+            for j in frame.results(k):
+                frame.owners[j] = k
+    return frame
+
+
+class Bodies(NamedTuple):
+    """The sub-programs of an operation, and the function that runs it with other code for them.
+
+    Args:
+        programs: the sub-programs.
+        steps: from the position of a sub-program and the number of earlier runs of each to a step.
+        run: called with one function per sub-program; returns the results of the operation.
+        is_fresh: True if the results of a sub-program may not share memory with its arguments.
+    """
+
+    programs: tuple[Program, ...]
+    steps: Callable[[int, Sequence[int]], Step]
+    run: Callable[[Sequence[Callable[..., Any]]], Any]
+    is_fresh: bool
+
+
+def bodies_of(frame: Frame, k: int) -> Bodies | None:
+    """Return the sub-programs of an operation; ``None`` if it has none."""
+    primitive, operands, params = frame.program.ops[k]
+    holds = primitive.holds
+    if holds is None or primitive is RESULT:
+        return None
+    values = [frame.operand(i) for i in operands]
+    name = primitive.name
+    if holds.lowers is None:
+        if holds.called_program is None:
+            return None
+        called = holds.called_program(*params)
+
+        def run_called(runs: Sequence[Callable[..., Any]]) -> Any:
+            return runs[0](*values)
+
+        return Bodies((called,), lambda _body, _runs: Step(name, None), run_called, is_fresh=True)
+    lowering: Lowering = holds.lowers(tuple([frame.program.spec(i) for i in operands]), *params)
+    structure, bodies = lowering.structure, lowering.bodies
+
+    def run(runs: Sequence[Callable[..., Any]]) -> Any:
+        return join_bodies(structure, bodies, runs)(*values)
+
+    def step(body: int, runs: Sequence[int]) -> Step:
+        if isinstance(structure, Loop):
+            return _loop_step(name, structure, values, body, runs)
+        return Step("cond" if isinstance(structure, Branch) else name, body)
+
+    return Bodies(bodies, step, run, lowering.fresh)
+
+
+def _loop_step(
+    name: str, loop: Loop, values: Sequence[Any], body: int, runs: Sequence[int]
+) -> Step:
+    number = runs[body]
+    if loop.length is not None:
+        total: int | None = loop.length
+    elif loop.takes is not None:
+        total = len(values[0])
+    else:
+        if body == 0:
+            return Step(name, number, is_condition=True)
+        total = None if body == 1 else runs[1]
+    is_backward = loop.reverse[body - loop.has_condition]
+    if is_backward and total is not None:
+        number = total - 1 - number
+    return Step(name, number, total, is_backward)
+
+
+def run_steps(frame: Frame, k: int, bodies: Bodies, visit: Callable[[Frame], None]) -> Any:
+    """Run an operation again, and visit each run of its sub-programs.
+
+    Args:
+        frame: the run of the program with the operation.
+        k: the operation.
+        bodies: its sub-programs.
+        visit: called with each run, in order; it may raise to stop.
+    """
+    counts = [0] * len(bodies.programs)
+
+    def runner(body: int, program: Program) -> Callable[..., tuple[Any, ...]]:
+        def run(*arguments: object) -> tuple[Any, ...]:
+            inner = evaluate_frame(program, arguments, (), bodies.steps(body, counts), (frame, k))
+            counts[body] += 1
+            visit(inner)
+            results = [inner.values[i] for i in program.output_ids]
+            return tuple(
+                [
+                    x.copy("K") if shared and isinstance(x, np.ndarray | np.generic) else x
+                    for shared, x in zip(program.aliasing, results, strict=True)
+                ]
+            )
+
+        return run
+
+    with np.errstate(all="ignore"):
+        return bodies.run([runner(n, program) for n, program in enumerate(bodies.programs)])

@@ -1,0 +1,1 @@
+"""The origin of NaN, and digits lost."""
