@@ -47,6 +47,7 @@ from functrace.native.loop_ir import (
     walk,
     work_of,
 )
+from functrace.native.packs import Pack, Packs, packs_in
 from functrace.native.repeated import CalledLoop, Repeats, repeats_in
 
 _TYPES: Final = {"f8": "double", "f4": "float", "b1": "i1", "c16": "double", "c8": "float"}
@@ -156,20 +157,26 @@ class Printer:
         self._paired: set[str] = set()
         """Values that are computed together with others."""
         self._repeats = Repeats({}, {})
+        self._packs = Packs()
+        self._rows: set[str] = set()
+        """Names of the memory of several variables."""
+        self._vectors_of: dict[tuple[str, ...], str] = {}
+        """By names of scalars, or texts of numbers, the vector of them."""
         self._symbol = ""
         self.functions: dict[Hashable, tuple[str, str]] = {}
         """Names and definitions of the functions of repeated loop nests, by key."""
 
     # -- functions --
 
-    def body(self, statements: Sequence[Statement], symbol: str) -> None:
+    def body(self, statements: Sequence[Statement], symbol: str, packs: Packs) -> None:
         """Print the body of a function; loop nests that occur more than once are functions, too.
 
         Args:
             statements: the body.
             symbol: with which the names of these functions begin.
+            packs: statements that are vectors.
         """
-        self._repeats, self._symbol = repeats_in(statements), symbol
+        self._repeats, self._symbol, self._packs = repeats_in(statements), symbol, packs
         self.block(statements)
 
     def _call(self, nest: CalledLoop) -> None:
@@ -192,7 +199,7 @@ class Printer:
         self.functions[nest.key] = name, ""
         inner = Printer(1, self._attribute, keeps_flags=self._keeps_flags)
         inner._repeats, inner._symbol, inner.functions = self._repeats, self._symbol, self.functions
-        inner.declarations, inner.calls = self.declarations, self.calls
+        inner.declarations, inner.calls, inner._packs = self.declarations, self.calls, self._packs
         inner.metadata, inner.vector_calls = self.metadata, self.vector_calls
         inner._for(first)
         given = [f"ptr noalias %{buffer.name}" for buffer in own.buffers]
@@ -299,9 +306,13 @@ class Printer:
 
     def block(self, statements: Sequence[Statement]) -> None:
         """Print a block."""
-        pairs = {} if self._is_vectorized else _pairs_in(statements)
-        for statement in statements:
+        ordered = self._packs.blocks.get(id(statements), statements)
+        pairs = {} if self._is_vectorized else _pairs_in(ordered)
+        known, self._vectors_of = self._vectors_of, {**self._vectors_of}
+        for statement in ordered:
             match statement:
+                case Pack():
+                    self._pack(statement)
                 case Let() if id(statement) in pairs:
                     self._let_pair(pairs[id(statement)])
                 case Let() if f"%{statement.name}" in self._paired:
@@ -326,8 +337,7 @@ class Printer:
                     where = self.address(buffer, index)
                     self._add(f"store {stored_type(buffer.dtype)} {text}, ptr {where}")
                 case Declare(name, dtype, value):
-                    self._slots[name] = dtype
-                    self.entry.append(f"  %{name} = alloca {type_of(dtype)}")
+                    self._declare(name, dtype)
                     self._add(f"store {type_of(dtype)} {self.atom(value)}, ptr %{name}")
                 case Get(name, dtype, variable):
                     self._add(f"%{name} = load {type_of(dtype)}, ptr %{variable}")
@@ -370,6 +380,66 @@ class Printer:
                     self._fail(text, code)
                 case MatrixProduct():
                     self._product(statement)
+        self._vectors_of = known
+
+    def _declare(self, name: str, dtype: DType) -> None:
+        """Make the stack slot of a variable, or its place in that of several ones."""
+        self._slots[name] = dtype
+        place = self._packs.variables.get(name)
+        if place is None:
+            self.entry.append(f"  %{name} = alloca {type_of(dtype)}")
+            return
+        if place.memory not in self._rows:
+            self._rows.add(place.memory)
+            kind = vector_type(dtype, place.lanes)
+            self.entry.append(f"  %{place.memory} = alloca {kind}")
+        self.entry.append(
+            f"  %{name} = getelementptr {type_of(dtype)}, ptr %{place.memory}, i64 {place.lane}"
+        )
+
+    def _pack(self, pack: Pack) -> None:
+        """Print one instruction on vectors, and its lanes that are read as scalars."""
+        first = pack.statements[0]
+        operands = [self._vector(operand.lanes) for operand in pack.operands]
+        if isinstance(first, Assign):
+            kind = vector_type(self._slots[first.variable], pack.lanes)
+            self._add(f"store {kind} {operands[0]}, ptr %{pack.memory}")
+            return
+        kind = vector_type(first.dtype, pack.lanes)
+        if isinstance(first, Get):
+            text = f"load {kind}, ptr %{pack.memory}"
+        elif first.op == "neg":
+            text = f"fneg {kind} {operands[0]}"
+        elif first.op == "fma":
+            name = self.intrinsic("fma", [kind] * 3, kind)
+            text = f"call {kind} {name}({', '.join(f'{kind} {x}' for x in operands)})"
+        else:
+            text = f"{_ARITHMETIC[first.op][0]} {kind} {operands[0]}, {operands[1]}"
+        vector = self._vectors_of[pack.names] = self._value(text)
+        for lane, name in enumerate(pack.names):
+            if name in self._packs.taken_out:
+                self._add(f"%{name} = extractelement {kind} {vector}, i64 {lane}")
+
+    def _vector(self, lanes: Sequence[Atom]) -> str:
+        """Return the vector of an operand of a pack."""
+        count, element = len(lanes), type_of(lanes[0].dtype)
+        if all(type(atom) is Const for atom in lanes):
+            return f"<{', '.join(f'{element} {self.atom(atom)}' for atom in lanes)}>"
+        key = tuple([self.atom(atom) for atom in lanes])
+        found = self._vectors_of.get(tuple([text[1:] for text in key]))
+        if found is not None:
+            return found
+        kind = f"<{count} x {element}>"
+        is_splat = len(set(key)) == 1
+        found = "poison"
+        for lane, text in enumerate(key[:1] if is_splat else key):
+            found = self._value(f"insertelement {kind} {found}, {element} {text}, i64 {lane}")
+        if is_splat:
+            found = self._value(
+                f"shufflevector {kind} {found}, {kind} poison, <{count} x i32> zeroinitializer"
+            )
+        self._vectors_of[tuple([text[1:] for text in key])] = found
+        return found
 
     def _fail(self, text: str, code: int) -> None:
         self._return_if(text, str(code))
@@ -640,7 +710,7 @@ TOGETHER: Final = ("cos", "sin")
 """Kernels that compute nearly the same: of the same operand, one call computes both."""
 
 
-def _pairs_in(block: Sequence[Statement]) -> dict[int, list[Let]]:
+def _pairs_in(block: Sequence[Statement | Pack]) -> dict[int, list[Let]]:
     """Return the kernels of a block that are computed together, by id of the first one of each group."""
     groups: dict[tuple[Atom, ...], list[Let]] = {}
     for statement in block:
@@ -804,7 +874,7 @@ def function_text(printer: Printer, function: Function, symbol: str) -> str:
         function: the function.
         symbol: its name.
     """
-    printer.body(function.body, symbol)
+    printer.body(function.body, symbol, packs_in(function))
     arguments = {buffer.name for buffer, _ in function.arguments}
     offsets, _ = workspace(function)
     passed = [buffer.name for buffer in passed_constants(function)]

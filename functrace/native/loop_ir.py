@@ -249,6 +249,7 @@ class Function:
         arguments, results: its buffers, with the shapes of the arrays.
         buffers: all buffers.
         body: its statements.
+        rows: names of scalars and of variables that are the elements of an array along an axis.
     """
 
     name: str
@@ -256,11 +257,15 @@ class Function:
     results: list[tuple[Buffer, tuple[int, ...]]]
     buffers: list[Buffer]
     body: list[Statement]
+    rows: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
 
 class NoNativeForm(Exception):
     """An operation has no lowering: NumPy's form of it runs."""
 
+
+LONGEST_ROW: Final = 64
+"""Length of a row up to which it is noted."""
 
 OF_ONE_DTYPE: Final = frozenset(
     (
@@ -283,12 +288,13 @@ class Builder:
 
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     body: list[Statement] = field(default_factory=list[Statement])
+    rows: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     _scopes: list[dict[Hashable, Atom]] = field(default_factory=lambda: [{}])
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def successor(self) -> Builder:
         """Return a builder of other code of the same function."""
-        return Builder(self.buffers, _numbers=self._numbers)
+        return Builder(self.buffers, rows=self.rows, _numbers=self._numbers)
 
     def new_name(self, letter: str = "v") -> str:
         """Return a new name."""
@@ -305,6 +311,19 @@ class Builder:
         made = Buffer(self.new_name("b"), dtype, size, role, value)
         self.buffers.append(made)
         return made
+
+    def note_rows(self, atoms: np.ndarray[Any, Any]) -> None:
+        """Note that scalars, or variables, are the elements of an array.
+
+        Args:
+            atoms: an array of objects, each an `Atom`.
+        """
+        if atoms.size < 2 or not all(type(atom) is Scalar for atom in atoms.flat):
+            return
+        for axis in range(atoms.ndim):
+            if 2 <= atoms.shape[axis] <= LONGEST_ROW:
+                lines = np.moveaxis(atoms, axis, -1).reshape(-1, atoms.shape[axis])
+                self.rows += [tuple([atom.name for atom in line]) for line in lines]
 
     def remembered(self, key: Hashable) -> Atom | None:
         """Return the scalar that `remember` was called with under a key, if it is visible here."""

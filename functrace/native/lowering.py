@@ -158,6 +158,7 @@ def lower(plan: Plan, rows: RowTable, name: str) -> Function:
         [(view.buffer, view.shape) for view in results],
         builder.buffers,
         builder.body,
+        builder.rows,
     )
     try:
         split_complex(function, builder)
@@ -315,6 +316,8 @@ class Lowering:
             self.values.update(enumerate(found, k))
             return
         self.values[k] = found
+        if isinstance(found, Scalars):
+            self.builder.note_rows(found.atoms)
         if isinstance(found, Deferred) and not found.is_root:
             found.uses += len(set(readers.get(k, ())))
             found.is_root = self._is_stored(found, k, readers.get(k, ()))

@@ -232,6 +232,12 @@ class ArrayWatch:
         """Return True if the array's memory is still alive."""
         return self._owner() is not None
 
+    @property
+    def is_read_only(self) -> bool:
+        """Return True if nobody can write to the array's memory."""
+        owner = self._owner()
+        return owner is not None and is_read_only(owner)
+
     def changed(self) -> bool:
         """Return True if the array's memory is still alive and its values have changed."""
         owner = self._owner()  # this reference keeps the memory alive
@@ -337,7 +343,7 @@ class ReadSnapshot:
             original = watch.held.original()
             if original is not None:
                 seen[id(original)] = "", original
-            elif watch.is_alive:
+            elif watch.is_alive and not watch.is_read_only:
                 self._passed.append(watch)
         seen.update({id(array): (name, array) for name, array in arrays})
         for name, array in seen.values():

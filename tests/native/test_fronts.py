@@ -145,6 +145,18 @@ def test_captured_arrays_may_change() -> None:
     assert f(X)[0] == 3.0
 
 
+@pytest.mark.parametrize("transform", [ft.jacfwd, ft.jacrev, ft.hessian])
+def test_unit_vectors_of_jacobians_are_not_compared_at_each_call(transform: Any) -> None:
+    def f(x: Any) -> Any:
+        found = np.sum(x) * x[:2] * x[1:3]
+        return np.sum(found) if transform is ft.hessian else found
+
+    run = jitted(transform(f))
+    for _ in range(3):
+        np.testing.assert_allclose(run(X), transform(f)(X), rtol=1e-14)
+    assert is_direct(run)
+
+
 def test_functions_that_capture_a_jitted_one_see_its_arrays() -> None:
     scale = np.array([2.0])
 

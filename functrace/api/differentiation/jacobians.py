@@ -573,10 +573,10 @@ def _new_basis(avals: Sequence[ShapeDtype]) -> list[Any]:
     total, start = _count(avals), 0
     made: list[Any] = []
     for aval in avals:
-        unit = np.zeros((total, aval.size), aval.dtype)
-        unit[start : start + aval.size] = np.eye(aval.size)
+        unit = np.zeros((total, *aval.shape), aval.dtype)  # (not a view: `_small_basis` locks it)
+        unit.reshape(total, aval.size)[start : start + aval.size] = np.eye(aval.size)
         start += aval.size
-        made.append(unit.reshape(total, *aval.shape))
+        made.append(unit)
     return made
 
 

@@ -48,7 +48,9 @@ def _carry(low: Lowering, value: Value, aval: ShapeDtype) -> Carry:
         raise NoNativeForm(f"a carry of {aval.dtype}")
     if math.prod(shape) <= TINY:
         atoms = np.broadcast_to(low.elements(value), shape).ravel()
-        return [low.builder.declare(low.cast(x, aval.dtype)) for x in atoms]
+        variables = [low.builder.declare(low.cast(x, aval.dtype)) for x in atoms]
+        low.builder.note_rows(scalars(variables, shape, aval.dtype).atoms)
+        return variables
     made = low.array(shape, aval.dtype)
     low.copy(made, value)
     return made
