@@ -145,7 +145,7 @@ def test_captured_arrays_may_change() -> None:
     assert f(X)[0] == 3.0
 
 
-@pytest.mark.parametrize("transform", [ft.jacfwd, ft.jacrev, ft.hessian])
+@pytest.mark.parametrize("transform", [ft.jacfwd, ft.hessian])
 def test_unit_vectors_of_jacobians_are_not_compared_at_each_call(transform: Any) -> None:
     def f(x: Any) -> Any:
         found = np.sum(x) * x[:2] * x[1:3]
