@@ -20,21 +20,20 @@ import functrace as ft
 import tests.cases
 from functrace.errors import FunctraceError
 from functrace.passes.inlining import inline_calls
-from functrace.transforms import sparsity
-from functrace.transforms.sparsity import coloured, dependence
+from functrace.transforms.sparsity import Pattern, coloured, compressed, dependence
 from tests.oracles import restricted
 
 
 @contextmanager
 def always_sought(found: bool) -> Iterator[None]:
     """Jacobians from fewer tangents wherever there is a pattern; or never."""
-    fewest = sparsity.FEWEST
-    sparsity.FEWEST = 2 if found else 1 << 60
+    fewest = compressed.FEWEST
+    compressed.FEWEST = 2 if found else 1 << 60
     ft.clear_caches()
     try:
         yield
     finally:
-        sparsity.FEWEST = fewest
+        compressed.FEWEST = fewest
         ft.clear_caches()
 
 
@@ -86,7 +85,7 @@ def test_patterns_include_all_nonzero_elements(module: str) -> None:
             sizes = [program.avals[i].size for i in program.output_ids]
             pattern = dependence(program, [True] * len(args), len(sizes))
             assert pattern is not None, name
-            columns = np.split(pattern, np.cumsum([a.size for a in args])[:-1])
+            columns = np.split(pattern.dense().T, np.cumsum([a.size for a in args])[:-1])
             start = 0
             for k, size in enumerate(sizes):
                 for j, argument in enumerate(args):
@@ -339,7 +338,7 @@ def test_auxiliary_data_and_several_arguments(jac: Any) -> None:
 @given(st.integers(0, 10**6), st.integers(2, 30), st.floats(0.0, 0.5))
 def test_no_two_of_a_group_reach_the_same_element(seed: int, size: int, density: float) -> None:
     pattern = np.random.default_rng(seed).random((size, size + 3)) < density
-    groups = coloured(pattern)
+    groups = coloured(Pattern.of(pattern.T))
     if groups is not None:
         for group in range(groups.max() + 1):
             assert pattern[groups == group].sum(axis=0).max() <= 1
