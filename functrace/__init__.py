@@ -40,8 +40,8 @@ __all__ = [
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
     "numpy", "policies",
-    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "to_jax",
-    "to_torch", "trace",
+    "primitive", "pure_callback", "saved_residuals", "scan", "sparse_hessian", "sparse_jacobian",
+    "stop_gradient", "switch", "to_jax", "to_torch", "trace",
     "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
@@ -61,6 +61,7 @@ _FILES = {
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
     "api.staging.disabling": "disable_jit",
     "api.staging.exporting": "export",
+    "scipy.sparse.derivatives": "sparse_hessian sparse_jacobian",
     **dict.fromkeys(
         (
             "compat", "custom_derivatives", "debug", "distributed", "nn", "policies", "random", "scipy",
@@ -113,6 +114,8 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
     from functrace.api.staging.disabling import disable_jit as disable_jit
     from functrace.api.staging.exporting import export as export
+    from functrace.scipy.sparse.derivatives import sparse_hessian as sparse_hessian
+    from functrace.scipy.sparse.derivatives import sparse_jacobian as sparse_jacobian
 else:
     __getattr__, __dir__ = _lazy_attributes(
         "functrace", (*__all__, "__version__", "errors"), _homes_of(_FILES)

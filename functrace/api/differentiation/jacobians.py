@@ -115,14 +115,14 @@ def jacrev(
     def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = [args[k] for k in chosen]
-        _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
+        check_jacobian_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
         point = Primals(f, primals, {}, called)
         with ArrayRecording(called, is_run=True) as recording:
             call = RecordedCall(
-                recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux
+                recording, at_arguments(f, args, chosen, kwargs), point.inputs, has_aux=has_aux
             )
             avals = call.out_avals
-            _check_results(avals, owner, holomorphic, complex_is_fine=False)
+            check_jacobian_results(avals, owner, holomorphic, complex_is_fine=False)
             if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing to map
                 runner, arguments = call.transformed(
                     *grad_transform(len(point.avals), with_value=False)
@@ -176,11 +176,11 @@ def _rows_of(point: Primals, count: int, program: Program) -> _ReverseJacobian:
     pullbacks."""
     active = point.flags(program)
     forward, pulled = pullback_programs(program, active, count)
-    compressed = compressed_pullback(_without_calls(program), pulled, active, count)
+    compressed = compressed_pullback(without_calls(program), pulled, active, count)
     return _ReverseJacobian(Runner(forward), Runner(compressed or pulled), compressed is not None)
 
 
-def _without_calls(program: Program) -> Program:
+def without_calls(program: Program) -> Program:
     """Inline calls, but not functions with custom derivatives, which may depend on other values."""
     return inline(program, lambda op: op[2][0] if op[0] is call_p else None)
 
@@ -261,13 +261,13 @@ def jacfwd(
     def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = tuple(args[k] for k in chosen)
-        _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
+        check_jacobian_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
         point = Primals(f, primals, {}, owner)
         with ArrayRecording(owner, is_run=True) as recording:
             call = RecordedCall(
-                recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux
+                recording, at_arguments(f, args, chosen, kwargs), point.inputs, has_aux=has_aux
             )
-            _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
+            check_jacobian_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
             build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
             key = ("jacfwd", point.active, len(call.outputs))
             found, arguments = call.transformed(key, build)
@@ -315,7 +315,7 @@ def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) ->
     active = point.flags(program)
     pushed = jvp_program(program, active, count)
     needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
-    compressed = compressed_jacobian(_without_calls(program), needed, active, count)
+    compressed = compressed_jacobian(without_calls(program), needed, active, count)
     if compressed is not None:
         return _ForwardJacobian(Runner(compressed), is_whole=True)
     batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
@@ -479,7 +479,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
     return transformed("elementwise_grad", f)(grad(summed, argnums))
 
 
-def _at(
+def at_arguments(
     f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]
 ) -> Callable[..., Any]:
     """Return ``f`` as a function of the chosen arguments only."""
@@ -495,7 +495,7 @@ def _at(
     return partial
 
 
-def _check_arguments(
+def check_jacobian_arguments(
     trees: Sequence[Any],
     chosen: Sequence[int],
     owner: str,
@@ -527,7 +527,7 @@ def _check_arguments(
                 )
 
 
-def _check_results(
+def check_jacobian_results(
     avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool
 ) -> None:
     """Check the results; complex ones have no unit vectors, but forward mode needs none."""

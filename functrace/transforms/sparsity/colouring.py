@@ -128,13 +128,15 @@ def symmetric_colouring(pattern: Pattern) -> Colouring:
     Cost:
         about 20 us per column of a grid.
     """
-    best, found = column_colouring(pattern), None
     counts = np.bincount(pattern.rows, minlength=pattern.shape[0])
-    lower = min(int(counts.max(initial=0)), 2)
-    for groups in _candidates(pattern, lower, best.forward, _star_groups):
-        found = _recovered(pattern, groups)
-        if found is not None and found.forward < best.forward:
-            best = found
+    most = int(counts.max(initial=0))
+    best: Colouring | None = None
+    for groups in _candidates(pattern, max(min(most, 2), 1), pattern.shape[1], _star_groups):
+        if best is None or int(groups.max(initial=-1)) + 1 < best.forward:
+            best = _recovered(pattern, groups) or best
+    if best is None or most < best.forward:  # columns alone may need fewer
+        alone = column_colouring(pattern)
+        best = alone if best is None or alone.forward < best.forward else best
     return best
 
 
@@ -172,9 +174,9 @@ def _fewest_groups(pattern: Pattern) -> Array:
     lower = max(int(counts.max(initial=0)), 1)
     best: Array | None = None
     for groups in _candidates(pattern, lower, pattern.shape[1] + 1, _greedy_groups):
-        if best is None or groups.max(initial=0) < best.max(initial=0):
-            if groups is not None and _is_direct(pattern, groups):
-                best = groups
+        is_fewer = best is None or groups.max(initial=0) < best.max(initial=0)
+        if is_fewer and _is_direct(pattern, groups):
+            best = groups
         if best is not None and int(best.max(initial=0)) + 1 <= lower:
             break
     assert best is not None  # a greedy one is always valid
@@ -191,8 +193,12 @@ def _occurrences(keys: Array) -> Array:
     """Return how often each of some numbers occurs among them."""
     if int(keys.max(initial=0)) <= 4 * len(keys):
         return np.bincount(keys)[keys] if len(keys) else keys
-    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return counts[inverse]
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    counts = np.diff(starts, append=len(keys))
+    found = np.empty_like(keys)
+    found[order] = np.repeat(counts, counts)
+    return found
 
 
 def _candidates(
@@ -206,7 +212,7 @@ def _candidates(
     made = [greedy(pattern, range(size))]
     yield made[0]
     degrees = np.bincount(pattern.columns, minlength=size)
-    if degrees.min(initial=0) < degrees.max(initial=0):
+    if degrees.max(initial=0) > 2.0 * degrees.sum() / max(size, 1):  # a few are dense
         made.append(greedy(pattern, np.argsort(-degrees, kind="stable").tolist()))
         yield made[1]
     fewest = min(int(groups.max(initial=0)) + 1 for groups in made)
@@ -220,7 +226,8 @@ def _greedy_groups(pattern: Pattern, order: Sequence[int]) -> Array:
     Each row keeps its groups as the bits of an int.
     """
     by_column = pattern.transposed()
-    starts, rows = by_column.starts().tolist(), by_column.columns.tolist()
+    starts: list[int] = by_column.starts().tolist()
+    rows: list[int] = by_column.columns.tolist()
     taken = [0] * pattern.shape[0]
     groups = [0] * pattern.shape[1]
     for k in order:
@@ -238,65 +245,54 @@ def _greedy_groups(pattern: Pattern, order: Sequence[int]) -> Array:
 def _star_groups(pattern: Pattern, order: Sequence[int]) -> Array:
     """Colour the graph of a symmetric matrix so that no path of four vertices has two colours.
 
-    Each pair of colours induces stars. A star is known by its number: its hub is a vertex, or -1
-    for a single edge, whose hub is undecided.
+    So any two colours induce stars: single edges, or a hub with spokes.
+
+    Cost:
+        proportional to the edges, times the number of colours next to a vertex.
 
     Source: A. H. Gebremedhin, A. Tarafdar, F. Manne, A. Pothen, New acyclic and star coloring
     algorithms with application to computing Hessians (2007), Algorithm 4.1.
     """
-    starts, columns = pattern.starts().tolist(), pattern.columns.tolist()
+    starts: list[int] = pattern.starts().tolist()
+    columns: list[int] = pattern.columns.tolist()
     size = pattern.shape[0]
-    near = [[j for j in columns[starts[k] : starts[k + 1]] if j != k] for k in range(size)]
-    colours, treated = [-1] * size, [-1] * size
-    forbidden = [-1] * (size + 1)
+    colours, forbidden, treated = [-1] * size, [-1] * (size + 1), [-1] * size
     first: list[tuple[int, int]] = [(-1, -1)] * (size + 1)
-    stars: dict[tuple[int, int], int] = {}
-    hubs: list[int] = []
-
-    def star_of(a: int, b: int) -> tuple[int, int]:
-        return (a, b) if a < b else (b, a)
-
-    def forbid_colours_of_neighbours(v: int, w: int) -> None:
-        for x in near[w]:
-            if x != v and colours[x] >= 0:
-                forbidden[colours[x]] = v
-        treated[w] = v
-
+    seen: list[dict[int, int]] = [{} for _ in range(size)]  # by colour, a neighbour that has it
+    hubs: list[set[int]] = [set() for _ in range(size)]  # of the stars in which a vertex is a spoke
     for v in order:
-        for w in near[v]:
+        near = [w for w in columns[starts[v] : starts[v + 1]] if colours[w] >= 0 and w != v]
+        for w in near:
             colour = colours[w]
-            if colour < 0:
-                continue
             forbidden[colour] = v
             p, q = first[colour]
-            if p == v:  # two neighbours of v have this colour: v would be the hub of their star
-                if treated[q] != v:
-                    forbid_colours_of_neighbours(v, q)
-                forbid_colours_of_neighbours(v, w)
+            if p == v:  # two neighbours of v have this colour: v becomes the hub of their star
+                for spoke in (q, w):
+                    if treated[spoke] != v:
+                        treated[spoke] = v
+                        for other in seen[spoke]:
+                            forbidden[other] = v
             else:
                 first[colour] = (v, w)
-                for x in near[w]:
-                    if x != v and colours[x] >= 0 and x == hubs[stars[star_of(w, x)]]:
-                        forbidden[colours[x]] = v  # w is a spoke: v would extend it
+                for hub in hubs[w]:  # w is a spoke: v would make a path of four
+                    forbidden[colours[hub]] = v
         colour = 0
         while forbidden[colour] == v:
             colour += 1
         colours[v] = colour
-        for w in near[v]:
+        for w in near:
+            x = seen[w].get(colour)
+            _, q = first[colours[w]]
+            if x is not None:
+                hubs[x].add(w)
+                hubs[v].add(w)
+            elif q != w:
+                hubs[q].add(v)
+                hubs[w].add(v)
+        for w in near:
+            seen[w].setdefault(colour, v)
+            seen[v].setdefault(colours[w], w)
+        for w in columns[starts[v] : starts[v + 1]]:
             if colours[w] < 0:
-                continue
-            key = star_of(v, w)
-            for x in near[w]:
-                if x != v and colours[x] == colour:  # another edge of w's star: w is its hub
-                    number = stars[star_of(w, x)]
-                    stars[key], hubs[number] = number, w
-                    break
-            else:
-                p, q = first[colours[w]]
-                if p == v and q != w and star_of(v, q) in stars:
-                    number = stars[star_of(v, q)]
-                    stars[key], hubs[number] = number, v
-                else:
-                    stars[key] = len(hubs)
-                    hubs.append(-1)
+                seen[w].setdefault(colour, v)
     return np.array(colours, np.int64)

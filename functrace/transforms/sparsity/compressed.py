@@ -66,7 +66,13 @@ def compressed_jacobian(
     if pattern is None or groups is None:
         return None
     return _compressed(
-        pushed, pattern.transposed(), groups, len(moving), outputs, f"jacobian_of_{program.name}", last=True
+        pushed,
+        pattern.transposed(),
+        groups,
+        len(moving),
+        outputs,
+        f"jacobian_of_{program.name}",
+        last=True,
     )
 
 
@@ -180,7 +186,7 @@ def _swept(
         reached: number of derivatives.
     """
     known, auxiliary = len(given), len(linear.output_ids) - reached
-    many, seeded = int(groups.max()) + 1, len(linear.input_ids) - known
+    many, seeded = int(groups.max(initial=0)) + 1, len(linear.input_ids) - known
     mapped = vmap_program(
         linear, many, [False] * known + [True] * seeded, [False] * auxiliary + [True] * reached
     )
@@ -268,9 +274,7 @@ def compressed_elements(
     places = np.where(
         is_forward,
         colouring.units * len(colouring.rows) + colouring.places,
-        start
-        + (colouring.units - colouring.forward) * len(colouring.columns)
-        + colouring.places,
+        start + (colouring.units - colouring.forward) * len(colouring.columns) + colouring.places,
     )
     whole = found[0] if len(found) == 1 else concatenate(found, 0)
     values = gather(whole, (ARRAY,), (places,))

@@ -184,7 +184,9 @@ def _edges(results: Array, operands: Array, shape: tuple[int, ...]) -> Edges | N
     """Broadcast numbers of elements against each other, to pairs."""
     if math.prod(shape) > MOST_EDGES:
         return None
-    return Edges(np.ravel(np.broadcast_to(results, shape)), np.ravel(np.broadcast_to(operands, shape)))
+    return Edges(
+        np.ravel(np.broadcast_to(results, shape)), np.ravel(np.broadcast_to(operands, shape))
+    )
 
 
 def _numbered(aval: ShapeDtype) -> Array:

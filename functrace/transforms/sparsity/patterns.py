@@ -74,7 +74,14 @@ class Pattern(NamedTuple):
     def transposed(self) -> Pattern:
         """Return the pattern of the transpose."""
         order = np.lexsort((self.rows, self.columns))
-        return Pattern(self.columns[order], self.rows[order], self.shape[::-1])
+        rows, columns = self.shape
+        return Pattern(self.columns[order], self.rows[order], (columns, rows))
+
+    def symmetric(self) -> Pattern:
+        """Return the union of a square pattern and its transpose."""
+        size = max(self.shape[1], 1)
+        both = [self.rows * size + self.columns, self.columns * size + self.rows]
+        return Pattern(*np.divmod(_unique(np.concatenate(both)), size), self.shape)
 
     def starts(self) -> Array:
         """Return the index of the first position of every row, and the number of positions."""
@@ -183,9 +190,7 @@ class _PatternWalk:
             [known.get(i) for i in program.output_ids],
         )
 
-    def apply(
-        self, program: Program, k: int, patterns: list[Keys], known: dict[int, Array]
-    ) -> Any:
+    def apply(self, program: Program, k: int, patterns: list[Keys], known: dict[int, Array]) -> Any:
         """Return the patterns of an operation's results; store their values if they are known."""
         primitive, operands, params = program.ops[k]
         count = program.result_count(k)
@@ -332,8 +337,9 @@ class _PatternWalk:
             return self.run(holds.called_program(*params), patterns, values)
         if all(keys is None for keys in patterns):
             return [None] * len(avals), unknown
-        if holds.lowers is not None and None not in specs:
-            bodies, structure, _ = holds.lowers(specs, *params)
+        given = [spec for spec in specs if spec is not None]
+        if holds.lowers is not None and len(given) == len(specs):
+            bodies, structure, _ = holds.lowers(given, *params)
             if isinstance(structure, Branch):
                 found = [self.run(body, patterns[1:], values[1:])[0] for body in bodies]
                 return [self.union(parts) for parts in zip(*found, strict=True)], unknown
@@ -430,9 +436,12 @@ class _PatternWalk:
             )
             carry, known = found[:count], made[:count]
             for stack, keys, size in zip(stacks, found[count:], sizes, strict=True):
-                whole = keys is None or keys is DENSE
-                stack.append(keys if whole else keys + t * size * self.size)
+                stack.append(self._placed(keys, t * size))
         return [*carry, *[self._stacked(stack, loop.reverse[0]) for stack in stacks]]
+
+    def _placed(self, keys: Keys, first: int) -> Keys:
+        """Return the pattern of a slice as part of a stack; ``first`` is its first element's number."""
+        return keys if keys is None or keys is DENSE else keys + first * self.size
 
     def _step(self, keys: Keys, t: int, size: int) -> Keys:
         """Return the pattern of one slice along the first axis."""
