@@ -6,17 +6,20 @@ Layer: 8 (api).
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrace.api.control_flow.checkpoints import Binomial
 from functrace.api.residuals.budget import Budget, parsed_bytes
 from functrace.control.residuals import RECOMPUTE, SAVE, PackPolicy, Policy
 from functrace.errors import ArgumentError
 from functrace.lazy import lazy_attributes
 
-__all__ = ["budget", "pack", "recompute", "save", "save_names"]
+__all__ = ["binomial", "budget", "pack", "recompute", "save", "save_names"]
 
 save: Policy = SAVE
 """Keep every residual unchanged."""
@@ -87,6 +90,48 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
                 f"policies.pack: {function!r} is not a function", fix="pass two functions"
             )
     return PackPolicy(pack, unpack)
+
+
+def binomial(slots: int) -> Binomial:
+    """Keep a number of carries of a loop, and run the fewest steps again: the argument
+    ``checkpoint`` of `functrace.scan`, `functrace.fori_loop` and `functrace.while_loop`.
+
+    Args:
+        slots: number of carries that are kept at a time, 1 or more, the initial one included.
+
+    Returns:
+        the schedule.
+
+    Raises:
+        ArgumentError: if ``slots`` is less than 1.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> def simulate(x, checkpoint=None):
+        ...     return ft.fori_loop(0, 1000, lambda i, x: x + 1e-3 * np.sin(x), x, checkpoint=checkpoint)
+        >>> by_ten = ft.grad(lambda x: np.sum(simulate(x, ft.policies.binomial(10))))(np.ones(2))
+        >>> bool(np.all(by_ten == ft.grad(lambda x: np.sum(simulate(x)))(np.ones(2))))
+        True
+
+    Cost:
+        memory: ``slots`` carries, that before the last step until the reverse pass starts, and
+        what one step needs. Steps: with the least ``r`` for which ``C(slots + r, r)`` is at least
+        the number of steps ``n``, the loop and its reverse pass run ``r n - C(slots + r, r - 1)``
+        steps: 3,636 for 1,000 steps and 10 slots, 2,439 for 31 slots. That counts the forward sweep
+        without its last step, which only the value of the loop needs, and not the run of each step
+        in its own reverse. No schedule needs fewer.
+
+    Source:
+        Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000).
+    """
+    found = -1
+    with contextlib.suppress(TypeError):
+        found = -1 if isinstance(slots, bool) else operator.index(slots)
+    if found < 1:
+        raise ArgumentError(
+            f"policies.binomial: slots={slots!r}", fix="pass the number of carries, 1 or more"
+        )
+    return Binomial(found)
 
 
 def budget(size: int | str) -> Budget:

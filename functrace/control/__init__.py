@@ -18,6 +18,18 @@ from functrace.lazy import LazyTable
 
 if TYPE_CHECKING:
     from functrace.control.call import call_p as call_p
+    from functrace.control.checkpointed_loop import (
+        checkpointed_forward_p as checkpointed_forward_p,
+    )
+    from functrace.control.checkpointed_loop import (
+        checkpointed_loop_p as checkpointed_loop_p,
+    )
+    from functrace.control.checkpointed_loop import (
+        checkpointed_tangents_p as checkpointed_tangents_p,
+    )
+    from functrace.control.checkpointed_reverse import (
+        checkpointed_reverse_p as checkpointed_reverse_p,
+    )
     from functrace.control.cond import cond_p as cond_p
     from functrace.control.custom import custom_batch_p as custom_batch_p
     from functrace.control.custom import custom_derivative_p as custom_derivative_p
@@ -33,6 +45,10 @@ if TYPE_CHECKING:
 
 _FILES = {
     "call_p": "call",
+    "checkpointed_forward_p": "checkpointed_loop",
+    "checkpointed_loop_p": "checkpointed_loop",
+    "checkpointed_reverse_p": "checkpointed_reverse",
+    "checkpointed_tangents_p": "checkpointed_loop",
     "cond_p": "cond",
     "custom_batch_p": "custom",
     "custom_derivative_p": "custom",

@@ -12,8 +12,8 @@ Layer: 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from functrace.control.call import at_places, check_operands, zeros_of
 from functrace.control.carries import (
@@ -58,6 +58,10 @@ if TYPE_CHECKING:
     from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import Runs
     from functrace.typing import Array
+
+
+ApplyScan: TypeAlias = "Callable[[Program, Sequence[Any], int, bool, int, int], list[Any]]"
+"""A function with the arguments and results of `scan_program`."""
 
 
 def scan_program(
@@ -127,7 +131,7 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int, bool, int, int]) 
 # -- derivatives -----------------------------------------------------------------------------------
 
 
-def _jvp(
+def pushed_scan(
     primals: Values,
     tangents: Tangents,
     body: Program,
@@ -135,7 +139,11 @@ def _jvp(
     reverse: bool,
     constants: int,
     carries: int,
+    apply: ApplyScan = scan_program,
 ) -> Any:
+    """Apply the loop of values and tangents, by ``apply``; return the outputs and their
+    tangents.
+    """
     flags, split = split_body(body, [t is not None for t in tangents], constants, carries)
     joint = jvp_program(body, flags)
     count, total = len(body.output_ids), len(body.input_ids)
@@ -163,9 +171,9 @@ def _jvp(
     ).program  # fmt: skip
     values = [
         *primals,
-        *zeros_where(flags, tangents, _specs(primals, body, length, constants, carries)),
+        *zeros_where(flags, tangents, operand_avals(body, length, constants, carries)),
     ]
-    results = scan_program(step, [values[k] for k in order], length, reverse, groups[0], groups[1])
+    results = apply(step, [values[k] for k in order], length, reverse, groups[0], groups[1])
     pushed = sum(flag for flag in split.active[:carries])
     ys = groups[1]
     outputs = [*results[:carries], *results[ys : ys + count - carries]]
@@ -173,9 +181,8 @@ def _jvp(
     return outputs, [next(found) if flag else None for flag in split.active]
 
 
-def _specs(
-    primals: Values, body: Program, length: int, constants: int, carries: int
-) -> list[ShapeDtype]:
+def operand_avals(body: Program, length: int, constants: int, carries: int) -> list[ShapeDtype]:
+    """Return the avals of the operands of a loop."""
     avals = [body.avals[i] for i in body.input_ids]
     return [a if k < constants + carries else stacked_aval(length, a) for k, a in enumerate(avals)]
 
@@ -227,7 +234,7 @@ def _linearize(
     values.update(
         {n: primals[k] if word == "operand" else results[k] for n, (word, k) in stacked.items()}
     )
-    starts = zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))
+    starts = zeros_where(flags, tangents, operand_avals(body, length, constants, carries))
     values.update(zip([d for d in dots if d is not None], starts, strict=True))
     order = [k for group in groups for k in group]
     linear = reordered(split.linear, order)
@@ -237,6 +244,50 @@ def _linearize(
         )
     )
     return results[:count], [next(found) if flag else None for flag in split.active]
+
+
+class TransposedBody(NamedTuple):
+    """Result of `transposed_body`.
+
+    Args:
+        step: from constants that are not linear, sums of the cotangents of linear constants,
+            cotangents of the carry, slices that are not linear, and cotangents of the results, to
+            the sums, the cotangents of the carry, and those of linear slices.
+        fixed, summed, arrays, sliced: indices of the body's inputs: constants that are not linear
+            and that are, slices that are not and that are.
+    """
+
+    step: Program
+    fixed: list[int]
+    summed: list[int]
+    arrays: list[int]
+    sliced: list[int]
+
+
+def transposed_body(
+    body: Program, linear: Sequence[bool], constants: int, carries: int
+) -> TransposedBody:
+    """Transpose the body of a loop whose carries are all linear."""
+    avals = output_avals(body)
+    made = transpose_program(body, linear)
+    # Inputs of `made`: values of operands that are not linear, cotangents of carries and results.
+    others = [k for k, flag in enumerate(linear) if not flag]
+    fixed = [k for k in others if k < constants]
+    arrays = [k for k in others if k >= constants]
+    summed = [k for k in range(constants) if linear[k]]
+    sliced = [k for k in range(constants + carries, len(linear)) if linear[k]]
+    build = Assembly()
+    values = {k: build.input(body.avals[body.input_ids[k]]) for k in fixed}
+    sums = [build.input(body.avals[body.input_ids[k]]) for k in summed]
+    carry = [build.input(a) for a in avals[:carries]]
+    values.update({k: build.input(body.avals[body.input_ids[k]]) for k in arrays})
+    slices = [build.input(a) for a in avals[carries:]]
+    outputs = build.splice(made, [*[values[k] for k in others], *carry, *slices])
+    by_place = dict(zip([k for k, flag in enumerate(linear) if flag], outputs, strict=True))
+    totals = [build.place(add, (s, by_place[k]), ()) for s, k in zip(sums, summed, strict=True)]
+    carried = [by_place[k] for k in range(constants, constants + carries)]
+    step = build.program([*totals, *carried, *[by_place[k] for k in sliced]], made.name)
+    return TransposedBody(step, fixed, summed, arrays, sliced)
 
 
 def _transpose(
@@ -254,25 +305,8 @@ def _transpose(
     given = [n for n in range(carries, len(body.output_ids)) if cts[n] is not None]
     wanted = [*body.output_ids[:carries], *[body.output_ids[n] for n in given]]
     body = restrict(body, body.input_ids, wanted, keep=True).program
+    step, fixed, summed, arrays, sliced = transposed_body(body, linear, constants, carries)
     avals = output_avals(body)
-    made = transpose_program(body, linear)
-    # Inputs of `made`: values of operands that are not linear, cotangents of carries and results.
-    others = [k for k, flag in enumerate(linear) if not flag]
-    fixed = [k for k in others if k < constants]
-    arrays = [k for k in others if k >= constants]
-    summed = [k for k in range(constants) if linear[k]]
-    sliced = [k for k in range(constants + carries, len(operands)) if linear[k]]
-    build = Assembly()
-    values = {k: build.input(body.avals[body.input_ids[k]]) for k in fixed}
-    sums = [build.input(body.avals[body.input_ids[k]]) for k in summed]
-    carry = [build.input(a) for a in avals[:carries]]
-    values.update({k: build.input(body.avals[body.input_ids[k]]) for k in arrays})
-    slices = [build.input(a) for a in avals[carries:]]
-    outputs = build.splice(made, [*[values[k] for k in others], *carry, *slices])
-    by_place = dict(zip([k for k, flag in enumerate(linear) if flag], outputs, strict=True))
-    totals = [build.place(add, (s, by_place[k]), ()) for s, k in zip(sums, summed, strict=True)]
-    carried = [by_place[k] for k in range(constants, constants + carries)]
-    step = build.program([*totals, *carried, *[by_place[k] for k in sliced]], made.name)
     starts = [zeros_of(aval_of(operands[k])) for k in summed]
     before = [
         zeros_of(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)
@@ -331,7 +365,7 @@ def _transpose_with_known_carry(
     return at_places(made, order, total)
 
 
-def _batch(
+def batched_scan(
     operands: Values,
     is_batched: Flags,
     body: Program,
@@ -339,7 +373,9 @@ def _batch(
     reverse: bool,
     constants: int,
     carries: int,
+    apply: ApplyScan = scan_program,
 ) -> Any:
+    """Apply the loop over all examples, by ``apply``."""
     size = batch_size(operands, is_batched)
     flags, outs = settled(mapped_outputs, body, is_batched, constants, carries)
     values: list[Array] = []
@@ -349,7 +385,7 @@ def _batch(
         elif flag and k >= constants + carries:
             x = moveaxis(x, 0, 1)
         values.append(x)
-    results = scan_program(
+    results = apply(
         vmap_program(body, size, flags, outs), values, length, reverse, constants, carries
     )
     return tuple(
@@ -443,9 +479,9 @@ scan_p = Primitive(
     "scan",
     eval=_eval,
     aval=_aval,
-    jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
+    jvp=ReplacingJvp(jvp=pushed_scan, linearize=_linearize),
     transpose=_transpose,
-    batch=_batch,
+    batch=batched_scan,
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
     kept=holds_kept,

@@ -22,7 +22,7 @@ from functrace.executor.interpreter import InstructionList, ListSink
 from functrace.executor.parallel.operations import spread_operations
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
-from functrace.ir.structures import Loop
+from functrace.ir.structures import HostCall, Loop
 from functrace.passes import EARLY, LATE, Pass, applied, optimized
 from functrace.source import hide_own_frames
 from functrace.tracing.evaluate import evaluate_program
@@ -116,7 +116,11 @@ def _work(program: Program) -> tuple[int, int, int]:
         if primitive.holds is not None and primitive.holds.lowers is not None:
             lowering = primitive.holds.lowers(tuple(map(program.spec, operands)), *params)
             loop = lowering.structure
-            times = (STEPS if loop.length is None else loop.length) if isinstance(loop, Loop) else 1
+            times = (
+                (STEPS if loop.length is None else loop.length)
+                if isinstance(loop, Loop | HostCall)
+                else 1
+            )
             for body in lowering.bodies:
                 work, equations, inner = _work(body)
                 total += times * work
@@ -232,7 +236,8 @@ class Runner:
         flat = self._flat
         if flat is None:
             rows = EARLY if self._backend is None else self._backend.policy.passes(EARLY)
-            flat = self._flat = optimized(_with_shared_loops(self.program), rows)
+            made = optimized(_with_shared_loops(self.program), rows)
+            flat = self._flat = _with_owned_carries(made)
         return flat
 
     def __reduce__(self) -> Any:
@@ -331,6 +336,15 @@ def _with_shared_loops(program: Program) -> Program:
     from functrace.control.loop_sharing import share_forward_loops
 
     return share_forward_loops(program)
+
+
+def _with_owned_carries(program: Program) -> Program:
+    """Apply `own_kept_carries`, if a loop with ``checkpoint`` has been recorded."""
+    if "functrace.control.checkpointed_loop" not in sys.modules:
+        return program
+    from functrace.control.checkpoint_ownership import own_kept_carries
+
+    return own_kept_carries(program)
 
 
 def compile_flat(

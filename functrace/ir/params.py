@@ -116,6 +116,7 @@ _ANY: Kind = ("what the aval rule says", lambda value, _: True)
 
 KINDS: dict[str, Kind] = {
     "above": _COUNT,
+    "active": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
     "axes": _AXES,
     "axis": _AXIS,
     "backward": _ANY,
@@ -149,6 +150,7 @@ KINDS: dict[str, Kind] = {
     "foreign": ("a Python function", lambda value, _: callable(value)),
     "forward": _ANY,
     "full": _FLAG,
+    "given": ("a tuple of numbers from 0", _is_tuple_of(_is_count)),
     "groups": ("a number from 1", lambda value, _: _is_int(value) and value >= 1),
     "hermitian": _FLAG,
     "hidden": _COUNT,
@@ -186,6 +188,7 @@ KINDS: dict[str, Kind] = {
         f"a tuple of numbers from 0 to {_LARGEST_ORDER}",
         _is_tuple_of(lambda k: _is_count(k) and k <= _LARGEST_ORDER),
     ),
+    "owned": _FLAG,
     "padding": ("a tuple of numbers from 0", _is_tuple_of(_is_count)),
     "part": _is_one_of("full", "valid"),
     "policy": _ANY,
@@ -196,6 +199,7 @@ KINDS: dict[str, Kind] = {
     "reverse": _FLAG,
     "rows": _COUNT,
     "rule": _ANY,
+    "schedule": ("a schedule", lambda value, _: type(value) is tuple and len(value) > 1),
     "shape": ("a tuple of sizes", _is_tuple_of(_is_count)),
     "shift": _INTEGER,
     "side": _is_one_of("left", "right"),
@@ -231,6 +235,19 @@ KINDS: dict[str, Kind] = {
         _is_tuple_of(lambda k: _are_integers(k) and len(k) > 0 and _are_windows(k)),
     ),
 }
+KINDS.update({
+    f"{name}.{param}": kind
+    for name in (
+        "checkpointed_loop",
+        "checkpointed_forward",
+        "checkpointed_tangents",
+        "checkpointed_reverse",
+    )
+    for param, kind in (
+        ("cond", ("a program, or None", lambda value, _: value is None or _is_program(value))),
+        ("length", ("a number from 0, or None", lambda value, _: value is None or _is_count(value))),
+    )
+})  # fmt: skip
 """Kind of each param by name (a test checks that none is missing), or by primitive and name."""
 
 

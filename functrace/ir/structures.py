@@ -143,9 +143,11 @@ class HostCall(NamedTuple):
 
     Args:
         join: maps the compiled bodies to the function from operands to results.
+        length: number of times that each body runs; ``None`` if it depends on values.
     """
 
     join: Callable[[Sequence[Compiled]], Callable[..., Any]]
+    length: int | None = 1
 
 
 @final

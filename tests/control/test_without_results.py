@@ -18,6 +18,10 @@ import functrace as ft
 from functrace.control import (
     PRIMITIVES,
     call_p,
+    checkpointed_forward_p,
+    checkpointed_loop_p,
+    checkpointed_reverse_p,
+    checkpointed_tangents_p,
     cond_p,
     custom_batch_p,
     custom_derivative_p,
@@ -216,8 +220,13 @@ def _never() -> ft.Program:
     return ft.trace(lambda x: np.any(x != x))(X).interned()
 
 
+_LOOP = (_empty(1), None, 2, False, 1, 0, None, ("every", 1))
 EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "call": (2, (_empty(2), ())),
+    "checkpointed_forward": (1, (*_LOOP, (False,))),
+    "checkpointed_loop": (1, (*_LOOP, ())),
+    "checkpointed_reverse": (1, (*_LOOP, (False,), (), False)),
+    "checkpointed_tangents": (1, (*_LOOP, (False,))),
     "cond": (2, ((_empty(1), _empty(1)), ())),
     "custom_batch": (0, (_empty(0), DeferredBatchRule(lambda size, flags: _empty(0)))),
     "custom_derivative": (0, (_empty(0), _empty(0), _empty(0), _empty(0), 0)),
@@ -231,6 +240,7 @@ EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
 }
 _PRIMITIVES = (
     call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p,
+    checkpointed_forward_p, checkpointed_loop_p, checkpointed_reverse_p, checkpointed_tangents_p,
     linear_solve_p, pushforward_p, root_p,
     scan_p, while_p,
 )  # fmt: skip

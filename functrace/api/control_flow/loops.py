@@ -18,6 +18,7 @@ from functrace.api.batching.mapping import vmap
 from functrace.api.capture.arguments import as_value, as_values, function_name
 from functrace.api.capture.results import guard_results
 from functrace.api.control_flow.branches import predicate, takes, with_dtypes
+from functrace.api.control_flow.checkpoints import Checkpoint, online_schedule_of, schedule_of
 from functrace.api.control_flow.eager_loops import (
     Carry,
     ClosesOverTraced,
@@ -29,6 +30,8 @@ from functrace.api.control_flow.eager_loops import (
 )
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.control.call import call_program
+from functrace.control.checkpointed_loop import checkpointed_loop
+from functrace.control.checkpointed_steps import CheckpointedLoop
 from functrace.control.scan import scan_program
 from functrace.control.unrolling import repeated
 from functrace.control.while_loop import while_program
@@ -49,6 +52,7 @@ from functrace.tree.describing import described
 from functrace.typing import Array, PyTree, R, T
 
 if TYPE_CHECKING:
+    from functrace.control.schedules import Schedule
     from functrace.tree import PyTreeSpec
 
 
@@ -60,6 +64,8 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    *,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[R, PyTree]:
     """Loop over the first axis of arrays with a carry, by a body of type ``(c, a) -> (c, b)``.
 
@@ -86,6 +92,11 @@ def scan(
             was.
         unroll: number of steps per iteration of the recorded loop; ``True`` for all of them.
             Results do not depend on it.
+        checkpoint: what the reverse pass keeps, instead of the residuals of every step; see
+            `functrace.policies.binomial`. An int ``k``: the carry of every ``k``-th step, and the
+            residuals of ``k`` steps at a time; ``"sqrt"``: the same with ``k`` near the square root
+            of the number of steps; ``policies.binomial(slots)``: ``slots`` carries, with the least
+            number of steps run again; a schedule of the package ``checkpoint-schedules``.
 
     Returns:
         the final carry, and the ``y`` of all steps, stacked along a first axis.
@@ -109,7 +120,9 @@ def scan(
 
     Cost:
         ``length`` times the body. Its derivative keeps the residuals of every step; with the body
-        in `functrace.checkpoint`, it keeps the carries only.
+        in `functrace.checkpoint`, it keeps the carries only; with ``checkpoint``, few of them. Then
+        the reverse pass runs every step once more, or several times with `policies.binomial`. A
+        reverse pass of a reverse pass keeps all carries.
 
     Source:
         ``jax.lax.scan``.
@@ -120,6 +133,9 @@ def scan(
     arrays = as_values(arrays, owner, lambda: [f"xs{path}" for path in paths(arrays_tree)])
     steps = _length(arrays, xs, length, owner)
     block = _unrolled(unroll, steps, owner)
+    schedule = None if checkpoint is None else schedule_of(checkpoint, steps, owner)
+    if schedule is not None and block > 1:
+        raise ArgumentError(f"{owner}: unroll with checkpoint", fix="pass one of them")
     carry = Carry(init, owner)
     if steps and carry.is_plain and not is_traced(arrays):
         try:
@@ -131,7 +147,7 @@ def scan(
     arrays = [held_array(x) for x in arrays]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
     body = _RecordedBody(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
-    results = _scanned(body, carry, arrays, steps, reverse, block)
+    results = _scanned(body, carry, arrays, steps, reverse, block, schedule)
     for k, (result, origin) in enumerate(
         zip(results[: body.carries], body.staged.origins, strict=False)
     ):
@@ -151,6 +167,7 @@ def while_loop(
     init_val: T,
     *,
     max_steps: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> T:
     """Repeat ``val = body_fun(val)`` while ``cond_fun(val)`` is true.
 
@@ -168,6 +185,10 @@ def while_loop(
             this.)
         max_steps: largest number of steps, for loops that may not end; ``None`` for no limit. It
             takes no memory.
+        checkpoint: ``policies.binomial(slots)``: the reverse pass keeps ``slots`` values of
+            ``val``, instead of the residuals of every step. They are chosen while the loop runs,
+            since its number of steps is unknown. With ``max_steps``, also an int ``k`` or
+            ``"sqrt"``: one slot for every ``k``-th of ``max_steps`` steps, ``k`` near the square root.
 
     Returns:
         the final ``val``.
@@ -201,6 +222,7 @@ def while_loop(
     name = function_name(body_fun)
     owner = f"while_loop of {name}"
     most = None if max_steps is None else _count(max_steps, owner, "max_steps")
+    schedule = None if checkpoint is None else online_schedule_of(checkpoint, most, owner)
     carry = Carry(init_val, owner)
     if carry.is_plain:
         try:
@@ -229,8 +251,12 @@ def while_loop(
     step = _constants_first(with_inputs(body.program, count, (), condition.captured), count)
     cond = _constants_first(with_inputs(condition.program, count, body.staged.captured, ()), count)
     captured = [*body.staged.captured, *condition.captured]
-    trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
-    results = while_program(trip, [*captured, *carry.values])
+    if schedule is None or not step.output_ids:
+        trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
+        results = while_program(trip, [*captured, *carry.values])
+    else:
+        loop = CheckpointedLoop(step, cond, None, False, len(captured), count, most, schedule, ())
+        results = checkpointed_loop(loop, [*captured, *carry.values])
     guard_results(
         results, body.staged.origins, carry.values, owner, others=carry.values, plain=False
     )
@@ -245,6 +271,7 @@ def fori_loop(
     init_val: T,
     *,
     unroll: int | bool | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> T:
     """Repeat ``val = body_fun(i, val)`` for every ``i`` from ``lower`` to ``upper - 1``.
 
@@ -259,6 +286,9 @@ def fori_loop(
             uint64 if ``lower`` has it, else int64.
         init_val: a pytree of arrays and numbers.
         unroll: number of steps per iteration of the recorded loop; for concrete bounds only.
+        checkpoint: what the reverse pass keeps, instead of the residuals of every step: the carry
+            of every ``k``-th step (an int), or ``"sqrt"``, or `functrace.policies.binomial`, which
+            is the only one for traced bounds.
 
     Returns:
         the final ``val``.
@@ -280,7 +310,7 @@ def fori_loop(
 
     Cost:
         the body, once per step; the reverse-mode derivative keeps the body's residuals of every
-        step.
+        step, or what ``checkpoint`` says.
 
     Source:
         ``jax.lax.fori_loop``.
@@ -307,7 +337,7 @@ def fori_loop(
 
         step.__name__ = function_name(body_fun)
         numbers = np.arange(first, last, dtype=dtype) if last > first else np.empty(0, dtype)
-        return scan(step, init_val, numbers, unroll=unroll or 1)[0]
+        return scan(step, init_val, numbers, unroll=unroll or 1, checkpoint=checkpoint)[0]
     if unroll not in (None, 1, False):
         raise ArgumentError(
             f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is "
@@ -321,7 +351,10 @@ def fori_loop(
 
     body.__name__ = function_name(body_fun)
     return while_loop(
-        lambda state: state[0] < bounds[1], body, (convert(bounds[0], dtype), init_val)
+        lambda state: state[0] < bounds[1],
+        body,
+        (convert(bounds[0], dtype), init_val),
+        checkpoint=checkpoint,
     )[1]
 
 
@@ -505,7 +538,13 @@ def _constants_first(program: Program, explicit: int) -> Program:
 
 
 def _scanned(
-    body: _RecordedBody, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int
+    body: _RecordedBody,
+    carry: Carry,
+    arrays: list[Any],
+    steps: int,
+    reverse: bool,
+    block: int,
+    schedule: Schedule | None,
 ) -> list[Any]:
     """Apply a loop with ``block`` steps per iteration; remaining steps are inlined after it."""
     program, captured = (
@@ -513,6 +552,9 @@ def _scanned(
         body.staged.captured,
     )
     sizes = (len(captured), body.carries)
+    if schedule is not None and steps and program.output_ids:
+        loop = CheckpointedLoop(program, None, steps, reverse, *sizes, None, schedule, ())
+        return checkpointed_loop(loop, [*captured, *carry.values, *arrays])
     if block <= 1 or not steps:
         return scan_program(program, [*captured, *carry.values, *arrays], steps, reverse, *sizes)
     rest, turns = steps % block, steps // block

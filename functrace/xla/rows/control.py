@@ -14,6 +14,13 @@ import numpy as np
 from jax import lax
 
 from functrace.control.call import call_p
+from functrace.control.checkpointed_forms import (
+    derived_program,
+    loop_of,
+    plain_loop,
+    plain_tangents,
+)
+from functrace.control.checkpointed_loop import checkpointed_loop_p, checkpointed_tangents_p
 from functrace.control.cond import cond_p
 from functrace.control.custom import (
     custom_batch_p,
@@ -71,6 +78,18 @@ register(custom_batch_p)(lambda op, *rest: op.apply(rest[-2], rest[:-2]))
 register(pushforward_p)(lambda op, *rest: op.apply(pushed(rest[-2], rest[-1]), rest[:-2]))
 register(linear_solve_p)(lambda op, *rest: op.apply(rest[-3][1], rest[:-3]))
 register(root_p)(lambda op, *rest: op.apply(rest[-3], rest[:-4]))
+
+
+@register(checkpointed_loop_p)
+def _checkpointed_loop(op: Operation, *rest: Value) -> Any:
+    loop, operands = loop_of(rest)
+    return op.apply(plain_loop(loop), operands)
+
+
+@register(checkpointed_tangents_p)
+def _checkpointed_tangents(op: Operation, *rest: Value) -> Any:
+    loop, operands = loop_of(rest)
+    return op.apply(derived_program(plain_tangents, loop), operands)
 
 
 @register(cond_p)
