@@ -64,8 +64,8 @@ _FILES = {
     "scipy.sparse.derivatives": "sparse_hessian sparse_jacobian",
     **dict.fromkeys(
         (
-            "compat", "custom_derivatives", "debug", "distributed", "nn", "policies", "random", "scipy",
-            "stages", "testing", "torch",
+            "compat", "custom_derivatives", "debug", "distributed", "nn", "optim", "policies", "random",
+            "scipy", "stages", "testing", "torch",
         ),
         "",
     ),
@@ -79,6 +79,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace import debug as debug
     from functrace import distributed as distributed
     from functrace import nn as nn
+    from functrace import optim as optim
     from functrace import policies as policies
     from functrace import random as random
     from functrace import scipy as scipy

@@ -58,6 +58,8 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "njit": "functrace.jit",
         "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
         "np": "NumPy itself: import numpy as np",
+        "optax": "functrace.optim, whose functions have optax's names",
+        "optimizers": "functrace.optim",
         "pmap": "functrace.vmap: there is one device",
         "ravel_pytree": "functrace.tree.ravel",
         "remat": "functrace.checkpoint",
@@ -99,6 +101,15 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "functrace.nn": {
         "standardise": "functrace.nn.standardize",
+    },
+    "functrace.optim": {
+        "Adam": "functrace.optim.adam",
+        "GradientTransformationExtraArgs": "functrace.optim.GradientTransformation",
+        "SGD": "functrace.optim.sgd",
+        "multi_transform": "functrace.optim.chain of functrace.optim.masked",
+        "nadam": "functrace.optim.adam(..., nesterov=True)",
+        "partition": "functrace.optim.chain of functrace.optim.masked",
+        "scale_by_backtracking_linesearch": "functrace.optim.scale_by_zoom_linesearch",
     },
     "functrace.debug": {
         "visualize_array_sharding": _ONE_DEVICE,

@@ -213,7 +213,7 @@ def test_functions_of_scipy_and_pytorch_are_called_by_their_names() -> None:
 PLACES: dict[str, Any] = {
     "functrace": ft, "functrace.random": ft.random, "functrace.tree": ft.tree,
     "functrace.policies": ft.policies,
-    "functrace.nn": ft.nn, "functrace.debug": ft.debug, "functrace.testing": ft.testing,
+    "functrace.nn": ft.nn, "functrace.optim": ft.optim, "functrace.debug": ft.debug, "functrace.testing": ft.testing,
     "functrace.torch": torch,
     "functrace.config": ft.config,
 }  # fmt: skip

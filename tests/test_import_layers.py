@@ -31,6 +31,7 @@ API_FILES = {
     "testing",
     "debug",
     "nn",
+    "optim",
     "viz",
     "random",
     "policies",

@@ -26,7 +26,7 @@ from tests.test_docstrings import EXAMPLES
 FULL = [
     "functrace", "functrace.compat.autograd", "functrace.compat.autoray", "functrace.compat.pot",
     "functrace.compat.tensorly", "functrace.custom_derivatives", "functrace.debug", "functrace.distributed", "functrace.ir",
-    "functrace.nn",
+    "functrace.nn", "functrace.optim",
     "functrace.passes", "functrace.policies", "functrace.random", "functrace.scipy.fft",
     "functrace.scipy.integrate",
     "functrace.scipy.interpolate", "functrace.scipy.linalg", "functrace.scipy.ndimage",

@@ -1,0 +1,146 @@
+"""Limits of updates: by value, by the norm of each array, by the norm of all.
+
+Layer: 8 (api).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import DtypeError
+from functrace.optim.leaves import Leaf, Number, each, like, norm, squared
+from functrace.optim.transformations import GradientTransformation, stateless
+from functrace.typing import PyTree
+
+
+def global_norm(tree: PyTree) -> Any:
+    """Compute the Euclidean norm of all elements of a pytree.
+
+    Squares that would overflow do not: the elements are divided by the largest one first.
+
+    Args:
+        tree: a pytree of arrays of floats.
+
+    Returns:
+        a number; its derivative at 0 is 0.
+
+    Raises:
+        DtypeError: if a leaf does not have floats.
+
+    Example:
+        >>> import numpy as np
+        >>> global_norm({"w": np.array([3.0]), "b": np.array([4.0])})
+        np.float64(5.0)
+    """
+    return norm(tree)
+
+
+def clip(max_delta: Number) -> GradientTransformation:
+    """Limit each element of the updates to ``[-max_delta, max_delta]``.
+
+    Args:
+        max_delta: the limit.
+
+    Returns:
+        the transformation.
+
+    Raises:
+        DtypeError: from ``update``, if a leaf is complex.
+
+    Example:
+        >>> import numpy as np
+        >>> tx = clip(1.0)
+        >>> tx.update(np.array([-3.0, 0.5]), tx.init(np.zeros(2)))[0]
+        array([-1. ,  0.5])
+    """
+
+    def one(g: Leaf) -> Any:
+        if g.dtype.kind == "c":
+            raise DtypeError(
+                "clip: complex numbers are not ordered",
+                fix="use clip_by_norm or clip_by_global_norm",
+            )
+        limit = like(max_delta, g)
+        return np.minimum(np.maximum(g, -limit), limit)
+
+    return stateless(lambda updates, params: each(one, updates))
+
+
+def clip_by_block_rms(threshold: Number) -> GradientTransformation:
+    """Scale each array of the updates so that the root of its mean square is at most a limit.
+
+    Args:
+        threshold: the limit.
+
+    Returns:
+        the transformation.
+
+    Example:
+        >>> import numpy as np
+        >>> tx = clip_by_block_rms(1.0)
+        >>> tx.update(np.array([3.0, -3.0]), tx.init(np.zeros(2)))[0]
+        array([ 1., -1.])
+    """
+
+    def one(g: Leaf) -> Any:
+        if not np.size(g):
+            return g
+        size = np.mean(squared(g))
+        is_above = size > like(threshold, size) * like(threshold, size)
+        root = np.sqrt(np.where(is_above, size, np.ones_like(size))) / like(threshold, size)
+        return g / like(np.where(is_above, root, np.ones_like(root)), g)
+
+    return stateless(lambda updates, params: each(one, updates))
+
+
+def clip_by_norm(max_norm: Number) -> GradientTransformation:
+    """Scale each array of the updates so that its Euclidean norm is at most a limit.
+
+    Args:
+        max_norm: the limit.
+
+    Returns:
+        the transformation.
+
+    Example:
+        >>> import numpy as np
+        >>> tx = clip_by_norm(1.0)
+        >>> tx.update([np.array([3.0, 4.0]), np.array([0.5])], tx.init([np.zeros(2), np.zeros(1)]))[0]
+        [array([0.6, 0.8]), array([0.5])]
+    """
+    return stateless(lambda updates, params: each(lambda g: _within(g, norm(g), max_norm), updates))
+
+
+def clip_by_global_norm(max_norm: Number) -> GradientTransformation:
+    """Scale all updates by one factor so that the Euclidean norm of all of them is at most a limit.
+
+    Args:
+        max_norm: the limit.
+
+    Returns:
+        the transformation. A NaN in one array makes all updates NaN.
+
+    Example:
+        >>> import numpy as np
+        >>> tx = clip_by_global_norm(1.0)
+        >>> tx.update([np.array([3.0]), np.array([4.0])], tx.init([np.zeros(1), np.zeros(1)]))[0]
+        [array([0.6]), array([0.8])]
+
+    Source:
+        Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013).
+    """
+
+    def limited(updates: PyTree, params: PyTree) -> PyTree:
+        size = norm(updates)
+        return each(lambda g: _within(g, size, max_norm), updates)
+
+    return stateless(limited)
+
+
+def _within(g: Leaf, size: Leaf, max_norm: Number) -> Any:
+    """Return an array scaled by ``max_norm / size``, unless that is more than 1."""
+    is_below = size < like(max_norm, size)
+    unit = np.where(is_below, np.ones_like(size), size)
+    return np.where(is_below, g, g / like(unit, g) * like(max_norm, g))
