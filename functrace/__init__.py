@@ -40,8 +40,8 @@ __all__ = [
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
     "numpy", "policies",
-    "primitive", "pure_callback", "saved_residuals", "scan", "sparse_hessian", "sparse_jacobian",
-    "stop_gradient", "switch", "to_jax", "to_torch", "trace",
+    "primitive", "pure_callback", "saved_residuals", "scan", "show", "sparse_hessian",
+    "sparse_jacobian", "stop_gradient", "switch", "to_jax", "to_torch", "trace",
     "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
@@ -62,6 +62,7 @@ _FILES = {
     "api.staging.disabling": "disable_jit",
     "api.staging.exporting": "export",
     "scipy.sparse.derivatives": "sparse_hessian sparse_jacobian",
+    "viz.show": "show",
     **dict.fromkeys(
         (
             "compat", "custom_derivatives", "debug", "distributed", "nn", "optim", "policies", "random",
@@ -117,6 +118,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.staging.exporting import export as export
     from functrace.scipy.sparse.derivatives import sparse_hessian as sparse_hessian
     from functrace.scipy.sparse.derivatives import sparse_jacobian as sparse_jacobian
+    from functrace.viz.show import show as show
 else:
     __getattr__, __dir__ = _lazy_attributes(
         "functrace", (*__all__, "__version__", "errors"), _homes_of(_FILES)

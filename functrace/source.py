@@ -143,7 +143,7 @@ class Source:
         without the source.
         """
         if isinstance(self.code, SourceLine) or not opname[
-            self.code.co_code[self.offset]
+            self.code.co_code[self.offset & ~1]
         ].startswith(_STORES):
             return ""
         node = self._expression_tree
@@ -158,7 +158,7 @@ class Source:
         """True if the instruction formats a value as text: in an f-string, or by ``%``."""
         if isinstance(self.code, SourceLine):
             return False
-        if opname[self.code.co_code[self.offset]].startswith("FORMAT"):
+        if opname[self.code.co_code[self.offset & ~1]].startswith("FORMAT"):
             return True
         node = self._expression_tree
         if not (

@@ -33,7 +33,7 @@ from functrace.control.call import SAVE, call_p
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
-from functrace.ir.program import Position, Program
+from functrace.ir.program import Position, Program, resolved
 from functrace.ir.tape import Op
 from functrace.tracing.binding import claimed
 from functrace.tracing.recording import Recording
@@ -125,7 +125,7 @@ class CallableProgram:
             else:
                 return program
         made, kept = self._program, list(lines)
-        positions = [kept[p] if isinstance(p, int) and p < len(kept) else p for p in made.positions]
+        positions = [resolved(p, kept) for p in made.positions]
         program = Program(
             made.ops,
             made.avals,
@@ -133,7 +133,7 @@ class CallableProgram:
             made.input_ids,
             made.constant_values,
             made.output_ids,
-            positions=[None if isinstance(p, int) else p for p in positions],
+            positions=positions,
             name=made.name,
         )
         self._placed = (*self._placed[1 - MOST_PLACED :], (kept, program))

@@ -35,7 +35,7 @@ from functrace.executor.parallel.operations import spread_operations
 from functrace.ir.aval import LARGE, Constant, ShapeDtype
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
-from functrace.ir.program import Position, Program
+from functrace.ir.program import Position, Program, resolved
 from functrace.ir.tape import Operands, Params, Spec
 from functrace.ops.elementwise import add as add_p
 from functrace.passes import EARLY, optimized
@@ -225,8 +225,7 @@ LINES.add(run.__code__)
 
 
 def _source(position: Position, lines: Sequence[Position]) -> Source | None:
-    if isinstance(position, int):
-        position = lines[position] if position < len(lines) else None
+    position = resolved(position, lines)
     return Source(*position) if isinstance(position, tuple) else None
 
 

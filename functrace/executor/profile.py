@@ -10,6 +10,7 @@ Layer: 7.
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -24,6 +25,7 @@ from functrace.executor.plan.planner import Plan, Step, planned
 from functrace.executor.policy import NUMPY_POLICY
 from functrace.executor.runner import Runner, run_compiled
 from functrace.ir.cost import EquationCost, program_cost, shown
+from functrace.ir.files import write_atomically
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
@@ -166,6 +168,36 @@ class Profile:
         from functrace.executor.profile_picture import profile_svg
 
         return profile_svg(self)
+
+    def perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write the profile as a trace, which ui.perfetto.dev and ``chrome://tracing`` open.
+
+        The trace is one run of the program: its operations after each other, each as long as its
+        median time, with those of sub-programs below. The source lines and the phases of
+        compilation are threads of their own.
+
+        Args:
+            path: file to write, e.g. ``"step.json"``. One that exists is replaced.
+
+        Raises:
+            OSError: if it cannot be written.
+
+        Example:
+            >>> import json, os, tempfile, numpy as np, functrace as ft
+            >>> found = ft.debug.profile(lambda x: np.sum(np.sin(x)), seconds=0.0)(np.ones(1000))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     found.perfetto(os.path.join(folder, "step.json"))
+            ...     with open(os.path.join(folder, "step.json")) as file:
+            ...         events = json.load(file)["traceEvents"]
+            >>> [event["name"] for event in events if event.get("cat") == "operation"]
+            ['a: f64[1000] = sin x', 'b: f64[] = reduce_sum a {axes=(0,)}']
+
+        Source:
+            "Trace Event Format", Google, 2016.
+        """
+        from functrace.executor.profile_trace import trace_json
+
+        write_atomically(path, trace_json(self))
 
     def _repr_svg_(self) -> str:
         return self.svg()

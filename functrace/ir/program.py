@@ -45,7 +45,15 @@ from functrace.typing import Scalar
 
 Position = tuple[CodeType | SourceLine, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, resolved by the
-caller that runs them (see Note [Positions in cached programs] in tracing/lines.py)."""
+caller that runs them (see Note [Positions in cached programs] in tracing/lines.py).
+
+Note [Positions of the reverse pass]
+    An operation of a reverse pass has the position of the operation that it differentiates, marked:
+    with an odd offset (those of instructions are even), or with ``~k`` in place of a variable ``k``.
+    So the mark survives all transforms, passes and caches, as positions do, and costs nothing while
+    recording. `resolved` reads positions of cached programs, `reverse_position` marks one,
+    `is_reverse_position` reads the mark, `plain_position` removes it; `Source` ignores it.
+"""
 
 _Plain: TypeAlias = (
     Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | np.ufunc | None
@@ -60,6 +68,46 @@ _interning = Lock()
 
 _RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "const"})
 """Words reserved by listings: never names of variables."""
+
+
+def reverse_position(position: Position) -> Position:
+    """Mark a position as one of a reverse pass; see Note [Positions of the reverse pass]."""
+    if position is None:
+        return None
+    if isinstance(position, int):
+        return position if position < 0 else ~position
+    return position[0], position[1] | 1
+
+
+def is_reverse_position(position: Position) -> bool:
+    """Return True if a position is marked as one of a reverse pass."""
+    if isinstance(position, int):
+        return position < 0
+    return position is not None and position[1] % 2 == 1
+
+
+def plain_position(position: tuple[CodeType | SourceLine, int]) -> tuple[Any, int]:
+    """Return code and offset of an instruction, without the mark of the reverse pass."""
+    return position[0], position[1] & ~1
+
+
+def resolved(position: Position, lines: Sequence[Position]) -> Position:
+    """Replace the number of a variable, in a cached program, by the variable's position.
+
+    Args:
+        position: a position.
+        lines: the positions of the current recording, by variable.
+
+    Returns:
+        the position, ``None`` if there is none.
+    """
+    if not isinstance(position, int):
+        return position
+    place = position if position >= 0 else ~position
+    found = lines[place] if place < len(lines) else None
+    if not isinstance(found, tuple):
+        return None
+    return found if position >= 0 else reverse_position(found)
 
 
 def is_name(word: str) -> bool:
@@ -444,6 +492,11 @@ class Program:
             )
         return tuple(made)
 
+    @property
+    def equation_ids(self) -> tuple[int, ...]:
+        """The variable of the first result of each of `equations`, by its number."""
+        return tuple([i for i, op in enumerate(self.ops) if op[0] not in (INPUT, CONSTANT, RESULT)])
+
     @cached_property
     def schedule(self) -> Schedule:
         """The live operations, each with the variables whose last use it is."""
@@ -494,7 +547,27 @@ class Program:
             the line, or ``None`` if it is unknown.
         """
         position = self.position(variable, lines)
-        return None if position is None else Source(*position)
+        return None if position is None else Source(*plain_position(position))
+
+    def is_reverse(self, variable: int, lines: Sequence[Position] = ()) -> bool:
+        """Return True if a variable was made by a reverse pass, as far as is known: parsed and
+        loaded programs do not tell.
+
+        Args:
+            variable: number of the variable.
+            lines: positions that numbers in ``positions`` refer to, for a program that is cached.
+
+        Returns:
+            True if it was.
+
+        Example:
+            >>> import numpy as np, functrace as ft
+            >>> program = ft.trace(ft.grad(lambda x: np.sum(np.sin(x) * x)))(np.ones(3))
+            >>> [e.primitive.name for e, k in zip(program.equations, program.equation_ids)
+            ...  if program.is_reverse(k)]
+            ['mul', 'add']
+        """
+        return is_reverse_position(self.position(variable, lines))
 
     def position(
         self, variable: int, lines: Sequence[Position] = ()
@@ -509,10 +582,8 @@ class Program:
             the position, or ``None`` if it is unknown.
         """
         position = self.positions[variable] if variable < len(self.positions) else None
-        if isinstance(position, int):
-            lines = lines or self.lines
-            position = lines[position] if position < len(lines) else None
-        return position if isinstance(position, tuple) else None
+        found = resolved(position, lines or self.lines)
+        return found if isinstance(found, tuple) else None
 
     def spec(self, operand: int) -> Spec:
         """Return the argument of an aval rule for an operand.
@@ -553,7 +624,7 @@ class Program:
                 continue
             # A later run with the same position is another iteration of a loop, or a derivative.
             if isinstance(position, tuple):
-                run = runs.setdefault(position, [i])
+                run = runs.setdefault(plain_position(position), [i])
                 if run[-1] == before:
                     run.append(i)
             before = i
@@ -969,7 +1040,8 @@ def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
             key = (id(position[0]), position[1])
             if key not in places:
                 source = Source(*position)
-                places[key] = (SourceLine(source.file, source.line, source.function), 0)
+                line = SourceLine(source.file, source.line, source.function)
+                places[key] = (line, position[1] & 1)
             position = places[key]
         found.append(position)
     return tuple(found)

@@ -32,7 +32,7 @@ from numpy._core import umath  # pyright: ignore[reportPrivateImportUsage]
 
 from functrace.caches import MemoTable
 from functrace.ir.primitive import Primitive
-from functrace.ir.program import Position
+from functrace.ir.program import Position, resolved
 from functrace.ir.walk import interpret
 from functrace.source import Source
 
@@ -113,7 +113,7 @@ def raised_in(traceback: TracebackType | None, lines: Sequence[Position]) -> Sou
 
 
 def _resolved(variable: int, lines: Sequence[Position]) -> Source | None:
-    position = lines[variable] if variable < len(lines) else None
+    position = resolved(variable, lines)
     return Source(*position) if isinstance(position, tuple) else None
 
 

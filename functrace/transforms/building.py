@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, is_differentiable, shape_of
-from functrace.ir.program import Program
+from functrace.ir.program import Position, Program, reverse_position
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer, Value
@@ -53,10 +53,23 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
         outputs,
         name=name,
         input_names=program.input_names,
-        positions=[positions[o] if 0 <= o < len(positions) else None for o in origins],
+        positions=[_position(o, positions) for o in origins],
     )
     recording.close()
     return made
+
+
+def reverse_origin(origin: int) -> int:
+    """Return the number that stands among ``Recording.origins`` for an operation of a reverse pass
+    with this origin: at most -2 (-1 is no origin)."""
+    return -2 - origin if origin >= 0 else origin
+
+
+def _position(origin: int, positions: Sequence[Position]) -> Position:
+    """Return the position of an operation by its origin: a variable, or `reverse_origin` of one."""
+    place = origin if origin >= 0 else -2 - origin
+    found = positions[place] if 0 <= place < len(positions) else None
+    return found if origin >= 0 else reverse_position(found)
 
 
 def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:

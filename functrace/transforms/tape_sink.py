@@ -24,7 +24,12 @@ from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.elementwise import add as add_p
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
-from functrace.transforms.building import attribute, is_differentiable, operand_of
+from functrace.transforms.building import (
+    attribute,
+    is_differentiable,
+    operand_of,
+    reverse_origin,
+)
 from functrace.transforms.rules import tangent_variable, tangents_by_rule
 from functrace.transforms.templates import Template, TemplateOperation
 from functrace.transforms.transpose import linear_variables, match_cotangent, pull_cotangents
@@ -239,13 +244,14 @@ class TapeSink:
 
     def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
         """Write some pieces of a template."""
-        self._replay(self.second, template, template.pieces[first:end], first, slots, k)
+        pieces = template.pieces[first:end]
+        self._replay(self.second, template, pieces, first, slots, reverse_origin(k))
 
     def add(self, a: int, b: int, k: int) -> int:
         """Write the sum of two cotangents."""
         second = self.second
         second.write(add_p, (a, b), (), second.avals[a])
-        second.origins.append(k)
+        second.origins.append(reverse_origin(k))
         return len(second.primitives) - 1
 
     def transpose(self, part: RuleRange, cotangents: list[int | None], k: int) -> None:
@@ -293,7 +299,7 @@ class TapeSink:
                 cotangents[root] = operand_of(
                     second, match_cotangent(given[variable], avals[root]), avals[root]
                 )
-        attribute(second, k)
+        attribute(second, reverse_origin(k))
 
     # -- pieces --------------------------------------------------------------------------------
 
@@ -312,7 +318,7 @@ class TapeSink:
         pieces: Sequence[TemplateOperation],
         first: int,
         slots: list[int],
-        k: int,
+        origin: int,
     ) -> None:
         """Write pieces of a template to a tape."""
         literals, numbers = tape.literals, template.numbers
@@ -337,4 +343,4 @@ class TapeSink:
             tape.operands.append(tuple(ids))
             tape.params.append(params)
             tape.avals.append(aval)
-            tape.origins.append(k)
+            tape.origins.append(origin)

@@ -28,7 +28,7 @@ from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Value
-from functrace.transforms.building import attribute, finish, operand_of
+from functrace.transforms.building import attribute, finish, operand_of, reverse_origin
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
 
@@ -136,7 +136,7 @@ def pull_cotangents(
             cotangents[i] = part if before is None else add(before, part)
         missing = len(into.primitives) - len(into.origins)
         if missing:
-            into.origins.extend([origins[k] if origins else k] * missing)
+            into.origins.extend([reverse_origin(origins[k] if origins else k)] * missing)
     return cotangents
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from functrace.api.capture.transformed import transformed
 from functrace.errors import ArgumentError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.program import Program
+from functrace.ir.program import Position, Program, plain_position
 from functrace.numpy.arrays.masked import MaskedSelection
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.numpy.arrays.traced_array import TracedArray
@@ -95,9 +96,7 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
 
         with ArrayRecording(owner) as recording:
             call = RecordedCall(recording, f, inputs, reads=())
-            # Operations that a transform records itself get the line that calls `trace`, whose
-            # variable is the program.
-            names = {i: None for i, position in enumerate(call.lines) if position == here}
+            names = unnamed_at(here, call.lines)
             return own_constants(
                 call.program(name, input_names=input_names(f, args, kwargs), names=names)
             )
@@ -142,9 +141,10 @@ def trace_concrete(
     here = None if frame is None else (frame.f_code, frame.f_lasti)
     with ArrayRecording(owner) as recording:
         call = RecordedCall(recording, f, inputs, wanted=wanted)
-        unnamed = {i: None for i, position in enumerate(call.lines) if position == here}
         found = call.program(
-            function_name(f), input_names=[names[k] for k in places], names=unnamed
+            function_name(f),
+            input_names=[names[k] for k in places],
+            names=unnamed_at(here, call.lines),
         )
         return own_constants(found), [
             np.copy(v) if isinstance(v, np.ndarray) else v for v in values
@@ -157,6 +157,21 @@ def _is_input(leaf: object) -> bool:
         return False
     untyped: Any = leaf
     return not isinstance(leaf, np.ndarray) or untyped.dtype.kind in "biufc"
+
+
+def unnamed_at(
+    here: tuple[CodeType, int] | None, lines: Sequence[Position]
+) -> dict[int, str | None]:
+    """Return no names for the variables of one instruction.
+
+    Operations that a transform records itself get the line that calls `trace`, whose variable is
+    the program.
+    """
+    return {
+        i: None
+        for i, position in enumerate(lines)
+        if isinstance(position, tuple) and plain_position(position) == here
+    }
 
 
 @entry

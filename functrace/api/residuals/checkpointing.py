@@ -26,7 +26,7 @@ from functrace.control.residuals import RECOMPUTE, SAVE, Policy, is_policy, pack
 from functrace.errors import ArgumentError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
-from functrace.ir.program import Program
+from functrace.ir.program import Program, plain_position
 from functrace.numpy.arrays.traced_number import as_number
 from functrace.numpy.arrays.views import View, linked
 from functrace.ops.naming import name_p, named
@@ -465,9 +465,9 @@ def _operations(program: Program) -> dict[Any, set[str]]:
     found: dict[Any, set[str]] = {}
     program = inline_calls(program)
     for k, (primitive, _, params) in enumerate(program.ops):
-        position = program.positions[k] if k < len(program.positions) else None
+        position = program.position(k)
         if position is not None and primitive not in (INPUT, CONSTANT, RESULT, name_p):
-            found.setdefault(position, set()).add(primitive.name)
+            found.setdefault(plain_position(position), set()).add(primitive.name)
         for held in (
             p
             for param in params
@@ -498,8 +498,8 @@ def _reader(
         found = _reader(inner, inner.input_ids[place], operations)
         if found is not None:
             return found
-    position = linear.positions[reader] if reader < len(linear.positions) else None
-    names = operations.get(position, set())
+    position = linear.position(reader)
+    names = set[str]() if position is None else operations.get(plain_position(position), set())
     return f"derivative of {next(iter(names))}" if len(names) == 1 else "derivative", linear.source(
         reader
     )
