@@ -40,7 +40,8 @@ __all__ = [
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
     "numpy", "policies",
-    "primitive", "pure_callback", "saved_residuals", "scan", "show", "sparse_hessian",
+    "primitive", "pure_callback", "residual_policy", "saved_residuals", "scan", "show",
+    "sparse_hessian",
     "sparse_jacobian", "stop_gradient", "switch", "to_jax", "to_torch", "trace",
     "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
@@ -59,6 +60,7 @@ _FILES = {
     "api.differentiation.jacobians": "elementwise_grad hessian hvp jacfwd jacrev",
     "api.differentiation.linear": "linear_transpose",
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
+    "api.residuals.context": "residual_policy",
     "api.staging.disabling": "disable_jit",
     "api.staging.exporting": "export",
     "scipy.sparse.derivatives": "sparse_hessian sparse_jacobian",
@@ -114,6 +116,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.checkpointing import checkpoint as checkpoint
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
+    from functrace.api.residuals.context import residual_policy as residual_policy
     from functrace.api.staging.disabling import disable_jit as disable_jit
     from functrace.api.staging.exporting import export as export
     from functrace.scipy.sparse.derivatives import sparse_hessian as sparse_hessian

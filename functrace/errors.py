@@ -163,6 +163,10 @@ class NanError(FunctraceError, FloatingPointError):
         self.report: Any = report
 
 
+class OffloadError(FunctraceError, OSError):
+    """An offloaded residual could not be written into its file, or was not read back unchanged."""
+
+
 class CheckError(FunctraceError, AssertionError):
     """A check of `functrace.testing` found that a derivative, or another rule, is wrong."""
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from functrace.control.residuals import SAVE, PackPolicy, Policy, is_policy, pack_p, unpack_p
+from functrace.control.choosing import chosen_residuals
+from functrace.control.policies import RECOMPUTE, SAVE, Policy, is_policy, recomputes
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
 from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
@@ -40,12 +41,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.building import remembered
-from functrace.transforms.derivatives import (
-    SplitProgram,
-    as_differentiated,
-    jvp_program,
-    split_program,
-)
+from functrace.transforms.derivatives import as_differentiated, jvp_program, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
@@ -169,11 +165,12 @@ def transposed_program(
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | PackPolicy]) -> Any:
+def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | Policy]) -> Any:
     *operands, program, policy = specs
     if not is_policy(policy):
         raise ArgumentError(
-            "call: the policy is none", fix="use (), ('recompute', *names) or a Pack"
+            "call: the policy is none",
+            fix="use (), ('recompute', *names), or one of functrace.policies",
         )
     check_operands("call", program, operands)
     return output_avals(program)
@@ -205,12 +202,14 @@ def _pushed(program: Program, active: Sequence[bool]) -> tuple[Program, tuple[bo
 def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:
     active = [t is not None for t in tangents]
     moved = [t for t in tangents if t is not None]
-    if policy and not isinstance(policy, PackPolicy):
+    if isinstance(policy, tuple) and policy[:1] == RECOMPUTE:
         return _recomputing(primals, moved, active, program, policy)
+    if recomputes(policy):
+        program = inline(program, plain_call)
     split = split_program(program, active)
-    if isinstance(policy, PackPolicy):
-        split = packing(split, program, policy)
     count = len(program.output_ids)
+    if policy != SAVE:
+        split = chosen_residuals(split, count, policy)
     results = call_program(split.forward.interned(), primals, policy)
     from_word = {"input": primals, "output": results[:count], "new": results[count:]}
     residuals = [from_word[word][place] for word, place in split.sources]
@@ -219,7 +218,7 @@ def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Po
 
 
 def _recomputing(
-    primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]
+    primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[Any, ...]
 ) -> Any:
     """Keep the operands and named values; the linear part rematerializes all others."""
     program = inline(program, plain_call)
@@ -248,76 +247,6 @@ def _recomputing(
     )
     found = iter(call_program(without_kept(part.program).interned(), [*residuals, *moved], policy))
     return results[:count], [next(found) if flag else None for flag in flags]
-
-
-def packing(split: SplitProgram, program: Program, policy: PackPolicy) -> SplitProgram:
-    """Pack every residual of a split in its forward part, and unpack it in its linear part."""
-    forward, linear = split.forward, split.linear
-    count = len(program.output_ids)
-    from_word = {
-        "input": forward.input_ids,
-        "output": forward.output_ids[:count],
-        "new": forward.output_ids[count:],
-    }
-    residuals = [from_word[word][place] for word, place in split.sources]
-    made = _packing_soon(forward, count, residuals, policy)
-    write = Rewrite(linear)
-    for i in linear.input_ids[: len(residuals)]:
-        write.moved[i] = write.place(unpack_p, (write.moved[i],), ())
-    sources = tuple([("new", k) for k in range(len(residuals))])
-    return SplitProgram(made, write.finish(write.keep_all()), sources, split.active)
-
-
-def _packing_soon(
-    forward: Program, count: int, residuals: list[int], policy: PackPolicy
-) -> Program:
-    """Return the program of the first ``count`` outputs, then of residuals, each packed as soon as
-    it is computed.
-
-    Operations that only residuals need also run as early as possible, so that their operands can be
-    freed.
-    """
-    needed = set(forward.output_ids[:count])
-    needed.update(
-        k
-        for k, (primitive, _, params) in enumerate(forward.ops)
-        if primitive.kept and primitive.kept(*params)
-    )
-    for k in range(len(forward.ops) - 1, -1, -1):
-        if k in needed:
-            needed.update(forward.ops[k][1])
-    missing = {
-        k: {i for i in forward.ops[k][1] if i >= 0} for k, _ in forward.schedule if k not in needed
-    }
-    readers: dict[int, list[int]] = {}
-    for k, operands in missing.items():
-        for i in operands:
-            readers.setdefault(i, []).append(k)
-    free = {k for k, operands in missing.items() if not operands}
-    wanted, packed = set(residuals), dict[int, int]()
-    write = Rewrite(forward)
-
-    def is_there(*variables: int) -> None:
-        """Pack variables that have just been computed, and run operations that waited for them."""
-        stack = list(variables)
-        while stack:
-            i = stack.pop()
-            if i in wanted:
-                packed[i] = write.place(pack_p, (write.operand(i),), (policy,))
-            for k in readers.get(i, ()):
-                missing[k].remove(i)
-                if not missing[k]:
-                    write.keep(k)
-                    stack.extend(range(k, k + forward.result_count(k)))
-
-    is_there(*reversed([*forward.input_ids, *forward.constant_values]))
-    for k, _ in forward.schedule:
-        if k in needed or k in free:
-            write.keep(k)
-            is_there(*range(k, k + forward.result_count(k)))
-    return write.finish(
-        [*map(write.operand, forward.output_ids[:count]), *[packed[i] for i in residuals]]
-    )
 
 
 def _transpose(

@@ -1,18 +1,10 @@
-"""Residual policies: storage of the values that the forward part of a call keeps for its
-derivative.
-
-A policy is plain data, so that programs with policies can be compared, written and parsed:
-
-* ``()``: every residual is saved as it is;
-* ``("recompute",)``: only operands are kept, all else is rematerialized (`functrace.checkpoint`);
-* ``("recompute", "a", "b")``: values with these names (`functrace.checkpoint_name`) are kept too;
-* ``PackPolicy(pack, unpack)``: the user's ``pack`` receives every residual when it is saved, and
-  ``unpack`` receives the result of ``pack`` when it is read.
+"""Packed residuals: values that the forward part of a call keeps for its derivative in another
+form, by a storage (control/policies.py).
 
 Note [Packed values]
     To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs,
     ``pack`` returns a `PackedArray`, which has the array's shape and dtype and holds the result of the
-    user's function. A loop stacks them (`PackedStack`); all other readers convert it to an array,
+    storage (the user's function, say). A loop stacks them (`PackedStack`); all other readers convert it to an array,
     which unpacks it, so that every composition of transforms is correct. The unpacked array has the
     strides of the original: BLAS and NumPy's loops sum in an order that depends on them, and a
     lossless policy must not change a bit, on any CPU.
@@ -23,14 +15,13 @@ Layer: 5.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ProgramError, ShapeError
+from functrace.control.policies import RECOMPUTE, SAVE, PackPolicy, Policy, Storage, is_policy
+from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import sub_programs_of
 from functrace.ir.primitive import (
@@ -48,59 +39,11 @@ from functrace.typing import Array
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
-    from typing_extensions import TypeIs
 
-    from functrace.ir.program import Param
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PackPolicy:
-    """Policy that passes residuals to two user functions.
-
-    Args:
-        pack: function of each saved array, which it must not write into; returns anything.
-        unpack: function of the result of ``pack``; returns an array of the same shape and dtype.
-    """
-
-    pack: Callable[[np.ndarray[Any, Any]], Any]
-    unpack: Callable[[Any], Any]
-
-    def __reduce__(self) -> Any:
-        """Pickle with both functions by reference.
-
-        Raises:
-            ProgramError: if one of them is not a module-level name.
-        """
-        for function in (self.pack, self.unpack):
-            if isinstance(function, FunctionType) and not _is_importable(function):
-                raise ProgramError(
-                    f"the policy pack({function.__qualname__}) cannot be pickled: not a "
-                    "module-level name",
-                    fix="define it with def, at the level of a module",
-                )
-        return PackPolicy, (self.pack, self.unpack)
-
-
-def _is_importable(function: FunctionType) -> bool:
-    """Return True if pickle can find a function by its module and name."""
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is function
-
-
-Policy = tuple[str, ...] | PackPolicy
-
-SAVE: Policy = ()
-RECOMPUTE: tuple[str, ...] = ("recompute",)
-
-
-def is_policy(value: Param | PackPolicy) -> TypeIs[Policy]:
-    """Return True if a value is one of the policies above."""
-    if isinstance(value, tuple):
-        return value[:1] in (SAVE, RECOMPUTE) and all(isinstance(word, str) for word in value)
-    return isinstance(value, PackPolicy)
+__all__ = [
+    "RECOMPUTE", "SAVE", "PackPolicy", "PackedArray", "PackedStack", "PackedTranspose", "Policy",
+    "Storage", "is_policy", "pack_p", "packs", "unpack_p", "with_strides",
+]  # fmt: skip
 
 
 class PackedArray:
@@ -109,7 +52,7 @@ class PackedArray:
     __slots__ = ("aval", "held", "policy", "strides")
 
     def __init__(
-        self, held: Any, aval: ShapeDtype, policy: PackPolicy, strides: tuple[int, ...] = ()
+        self, held: Any, aval: ShapeDtype, policy: Storage, strides: tuple[int, ...] = ()
     ) -> None:
         self.held = held
         self.aval = aval
@@ -142,8 +85,12 @@ class PackedArray:
             ShapeError: if its shape or dtype differs from the packed array's.
             DtypeError: if it is not a plain array of numbers (for example, a masked array).
         """
-        value: Any = self.policy.unpack(self.held)
-        is_shared = value is not self.held and _is_shared(value, sys.getrefcount(value))
+        value: Any = self.policy.restore(self.held)
+        is_shared = (
+            self.policy.calls_user
+            and value is not self.held
+            and _is_shared(value, sys.getrefcount(value))
+        )
         array = _checked(value)
         if aval_of(array) is not self.aval:
             raise ShapeError(
@@ -267,7 +214,7 @@ def _unpack(x: Array | PackedArray) -> Any:
     return x.unpack() if isinstance(x, PackedArray) else x
 
 
-def _pack(x: Array | PackedArray, policy: PackPolicy) -> PackedArray:
+def _pack(x: Array | PackedArray, policy: Storage) -> PackedArray:
     """Pass an array to the user's function; an array that an inner call has packed stays packed."""
     if isinstance(x, PackedArray):
         return x
@@ -275,7 +222,7 @@ def _pack(x: Array | PackedArray, policy: PackPolicy) -> PackedArray:
     shown = array.view()
     shown.flags.writeable = False  # the program reads the array after `pack`
     try:
-        held = policy.pack(shown)
+        held = policy.store(shown)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
@@ -307,8 +254,8 @@ def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.nd
 
 
 def _pack_aval(x: ShapeDtype, policy: object) -> ShapeDtype:
-    if not isinstance(policy, PackPolicy):
-        raise ArgumentError("pack: the policy is not a Pack", fix="use functrace.policies.pack")
+    if not isinstance(policy, Storage):
+        raise ArgumentError("pack: the policy stores nothing", fix="use functrace.policies.pack")
     return x
 
 

@@ -16,11 +16,12 @@ Layer: 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
 from functrace.ir.program import Equation, Literal, Program
 from functrace.ir.text import equation_text
 from functrace.source import Source
@@ -118,7 +119,7 @@ def _equation_cost(equation: Equation) -> EquationCost:
     read = sum(x.aval.nbytes for x in equation.inputs if not isinstance(x, Literal))
     outputs = tuple(out.aval for out in equation.outputs)
     count = equation.primitive.flops or _per_output
-    held = _held(equation, inputs)
+    held = _held(equation.primitive, inputs, equation.params.values())
     if held:
         flops = sum(times * cost.flops for times, cost in held)
         moved = sum(times * cost.bytes for times, cost in held)
@@ -128,14 +129,31 @@ def _equation_cost(equation: Equation) -> EquationCost:
     return EquationCost(equation_text(equation), int(flops), size, equation.source, held)
 
 
-def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
+def operation_flops(program: Program, k: int) -> int:
+    """Return the flops of the operation of a program whose first result is variable ``k``."""
+    primitive, operands, params = program.ops[k]
+    inputs = tuple(
+        program.avals[i] if i >= 0 else ShapeDtype((), type(program.literals[~i])) for i in operands
+    )
+    held = _held(primitive, inputs, params)
+    if held:
+        return sum(times * cost.flops for times, cost in held)
+    results = program.result_count(k) if primitive.many else 1
+    outputs = tuple(program.avals[k : k + results])
+    count = primitive.flops or _per_output
+    return int(count(inputs, outputs, dict(zip(primitive.params, params, strict=True))))
+
+
+def _held(
+    primitive: Primitive, inputs: Avals, params: Iterable[Any]
+) -> tuple[tuple[int, Cost], ...]:
     """Return the sub-programs' costs with their numbers of runs; of alternatives, the largest."""
-    holds = equation.primitive.holds
+    holds = primitive.holds
     if holds is None:
         return ()
     ways = [
         tuple([(times, program_cost(program)) for times, program in way])
-        for way in holds.runs(inputs, *equation.params.values())
+        for way in holds.runs(inputs, *params)
     ]
     return max(
         ways, key=lambda way: (sum(n * c.flops for n, c in way), sum(n * c.bytes for n, c in way))

@@ -6,7 +6,8 @@ Layer: 6.
 from __future__ import annotations
 
 from functrace.control.call import call_p
-from functrace.control.residuals import PackPolicy
+from functrace.control.policies import recomputes
+from functrace.control.residuals import unpack_p
 from functrace.ir.parts import Rewrite, inline
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
@@ -47,12 +48,16 @@ def inline_calls(program: Program) -> Program:
 
 def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:
     """Name the operands of a call that rematerializes; see Note [Deliberate rematerialization] in
-    passes/cse.py.
+    passes/cse.py. A packed operand stays packed until it is needed, and equals no other value.
     """
     primitive, _, params = write.source.ops[k]
-    if primitive is not call_p or not params[1] or isinstance(params[1], PackPolicy):
+    if primitive is not call_p or not recomputes(params[1]):
         return operands
+    called: Program = params[0]
+    packed = {op[1][0] for op in called.ops if op[0] is unpack_p}
     return [
-        write.place(name_p, (i,), ("recompute",), write.position(k)) if i >= 0 else i
-        for i in operands
+        write.place(name_p, (i,), ("recompute",), write.position(k))
+        if i >= 0 and j not in packed
+        else i
+        for i, j in zip(operands, called.input_ids, strict=True)
     ]

@@ -30,6 +30,8 @@ from functrace.api.capture.arguments import (
 from functrace.api.capture.record import Called, RecordedCall, add_input, own_arrays
 from functrace.api.capture.transformed import as_transformed
 from functrace.api.differentiation.tangents import COTANGENTS, TANGENTS, check_like
+from functrace.api.residuals.context import under_policy
+from functrace.api.staging.disabling import ENTERED
 from functrace.errors import ArgumentError, DtypeError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
@@ -300,7 +302,10 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
                 has_aux=has_aux,
                 wanted=_holomorphic_scalar if holomorphic else _real_scalar,
             )
-            runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
+            transform = grad_transform(active or len(values), with_value)
+            if ENTERED:
+                transform = under_policy(*transform)
+            runner, arguments = call.transformed(*transform)
             results = runner(arguments, recording.positions or ())
         start = 1 if with_value else 0
         count = start + call.auxiliary if has_aux else start
@@ -621,7 +626,10 @@ def linearized(kind: type[_LinearMap], call: RecordedCall, point: Primals, has_a
         forward, linear = of(program, point.flags(program), count)
         return Runner(forward), Runner(linear)
 
-    (forward, derivative), arguments = call.transformed((kind.__name__, point.active, count), build)
+    key = (kind.__name__, point.active, count)
+    (forward, derivative), arguments = call.transformed(
+        *(under_policy(key, build) if ENTERED else (key, build))
+    )
     flat = forward(arguments, call.lines)
     end = count + call.auxiliary
     out = unflatten(call.out_tree, flat[:count])

@@ -32,6 +32,7 @@ from functrace.api.differentiation.gradients import (
     jvp,
     real_output,
 )
+from functrace.api.residuals.context import under_policy
 from functrace.control.call import call_p
 from functrace.errors import DtypeError, entry
 from functrace.executor import Runner
@@ -125,7 +126,7 @@ def jacrev(
             check_jacobian_results(avals, owner, holomorphic, complex_is_fine=False)
             if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing to map
                 runner, arguments = call.transformed(
-                    *grad_transform(len(point.avals), with_value=False)
+                    *under_policy(*grad_transform(len(point.avals), with_value=False))
                 )
                 flat = runner(arguments, call.lines)
                 found = [
@@ -139,7 +140,9 @@ def jacrev(
                 return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
             count = len(avals)
             build = functools.partial(_rows_of, point, count)
-            found, arguments = call.transformed(("jacrev", point.active, count), build)
+            found, arguments = call.transformed(
+                *under_policy(("jacrev", point.active, count), build)
+            )
             flat = found.forward(arguments, call.lines)
         behind = count + call.auxiliary
         residuals = list(flat[behind:])

@@ -20,9 +20,18 @@ from functrace.api.capture.record import Operands, stage
 from functrace.api.capture.results import whole_result
 from functrace.api.capture.transformed import transformed
 from functrace.api.residuals.budget import Budget, within
+from functrace.api.residuals.context import policy_in_force, with_policy
 from functrace.control.call import call_program
 from functrace.control.cond import cond_p
-from functrace.control.residuals import RECOMPUTE, SAVE, Policy, is_policy, pack_p, unpack_p
+from functrace.control.policies import (
+    RECOMPUTE,
+    SAVE,
+    Policy,
+    Storage,
+    is_policy,
+    plain_policy,
+)
+from functrace.control.residuals import pack_p, unpack_p
 from functrace.errors import ArgumentError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
@@ -63,8 +72,10 @@ def checkpoint(
     Args:
         f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator
             with arguments.
-        policy: one of `functrace.policies`: ``recompute`` (the default), ``save``,
-            ``save_names(...)``, ``pack(...)``, ``budget(...)``.
+        policy: one of `functrace.policies`, or a combination of them by ``|``, ``&`` and ``~``:
+            ``recompute`` (the default), ``save``, ``save_names(...)``, ``save_dots``,
+            ``save_by(...)``, ``recompute_elementwise``, ``pack(...)``, ``compress(...)``,
+            ``offload(...)``; or ``budget(...)``. It applies under any `functrace.residual_policy`.
         static_argnums: positions of arguments that are passed to ``f`` unchanged, arrays too; they
             must not be traced. Leaves that are no arrays are passed unchanged in any case.
 
@@ -111,7 +122,7 @@ def checkpoint(
         operands = Operands(args, kwargs).if_traced()
         staged = stage(called, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
-        chosen = SAVE if isinstance(policy, Budget) else policy
+        chosen = SAVE if isinstance(policy, Budget) else plain_policy(policy)
         if isinstance(policy, Budget) and program.output_ids:
             program = within(program, policy.nbytes)
         computed = (
@@ -151,8 +162,8 @@ def _check_policy(policy: Any) -> None:
         raise ArgumentError(
             "checkpoint: policy is "
             f"{repr(policy) if isinstance(given, tuple) else f'a {type(policy).__name__}'}",
-            fix="pass functrace.policies.recompute, functrace.policies.save_names(...), pack(...) "
-            "or budget(...)",
+            fix="pass functrace.policies.recompute, functrace.policies.save_names(...), "
+            "save_dots, offload(), compress(...), pack(...) or budget(...)",
         )
 
 
@@ -199,7 +210,10 @@ class Residual:
         why: the operation whose derivative reads it first, if known.
         source: the user's line that it comes from, if known.
         each: whether there is one for each step of a loop whose length is known at run time only.
-        is_packed: whether a policy packs it, so that the kept bytes are unknown.
+        is_packed: whether a policy stores it in another form, so that the kept bytes are unknown.
+        storage: the form: ``packed``, ``compressed by int8``, ``offloaded`` …; empty if it is kept
+            as it is.
+        is_offloaded: whether it is kept in a file.
     """
 
     aval: ShapeDtype
@@ -208,11 +222,18 @@ class Residual:
     source: Source | None
     each: bool = False
     is_packed: bool = False
+    storage: str = ""
+    is_offloaded: bool = False
 
     @property
     def nbytes(self) -> int:
         """Size of the array in bytes, before packing; of one step if ``each``."""
         return self.aval.nbytes
+
+    @property
+    def is_compressed(self) -> bool:
+        """True if `functrace.policies.compress` compresses it."""
+        return self.storage.startswith("compressed")
 
 
 @dataclass(frozen=True)
@@ -246,8 +267,15 @@ class Residuals:
 
     @property
     def nbytes_packed(self) -> int:
-        """Size in bytes of packed arrays before packing; of one step for those per step."""
-        return sum(r.nbytes for r in self.kept if r.is_packed)
+        """Size in bytes, before packing, of arrays that are kept packed or compressed in memory; of
+        one step for those per step."""
+        return sum(r.nbytes for r in self.kept if r.is_packed and not r.is_offloaded)
+
+    @property
+    def nbytes_offloaded(self) -> int:
+        """Size in bytes, before packing, of arrays that are kept in files; of one step for those
+        per step."""
+        return sum(r.nbytes for r in self.kept if r.is_offloaded)
 
     def __iter__(self) -> Any:
         return iter(self.kept)
@@ -272,13 +300,22 @@ class Residuals:
                 )
             )
         each = f", and {self.nbytes_each:,} for each step of a loop" if self.nbytes_each else ""
-        packed = (
-            f", and what pack makes of {self.nbytes_packed:,}"
-            if any(r.is_packed for r in self.kept)
-            else ""
+        forms = [
+            (
+                "what pack makes of {:,}",
+                [r for r in self.kept if r.is_packed and not (r.is_compressed or r.is_offloaded)],
+            ),
+            (
+                "{:,} before compression",
+                [r for r in self.kept if r.is_compressed and not r.is_offloaded],
+            ),
+            ("{:,} in files", [r for r in self.kept if r.is_offloaded]),
+        ]
+        others = "".join(
+            [f", and {form.format(sum(r.nbytes for r in of))}" for form, of in forms if of]
         )
         rows.append(
-            (f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}{packed}", "", "", "")
+            (f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}{others}", "", "", "")
         )
         return rows
 
@@ -309,17 +346,18 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     """Make a function that lists the residuals of ``f``'s reverse-mode derivative.
 
     Nothing is computed. Residuals of loops are listed as their stacks; residuals of a `while_loop`,
-    whose length is unknown, as those of one step. The size of a packed array
-    (`functrace.policies.pack`) is known at run time only: ``nbytes`` leaves packed arrays out, and
-    ``nbytes_packed`` is their size before packing.
+    whose length is unknown, as those of one step. The size of a packed or compressed array is known
+    at run time only: ``nbytes`` leaves such arrays out, ``nbytes_packed`` is their size before
+    packing, and ``nbytes_offloaded`` that of arrays in files (`functrace.policies.offload`). A
+    policy of `functrace.residual_policy` that is in force counts.
 
     Args:
         f: a function of arrays (pytrees of them).
 
     Returns:
         a function of ``f``'s arguments that returns `functrace.stages.Residuals`: an iterable of
-        rows with ``nbytes``, ``aval``, ``made``, ``why``, ``source`` and ``is_packed``. Its
-        ``nbytes`` is the total in bytes, and it prints as a table.
+        rows with ``nbytes``, ``aval``, ``made``, ``why``, ``source``, ``is_packed`` and
+        ``storage``. Its ``nbytes`` is the total in bytes, and it prints as a table.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -341,8 +379,10 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
             f, operands, owner, name, scope=OPEN, input_names=[names[k] for k in operands.places]
         ).program
         active = [is_differentiable(aval) for aval in operands.avals]
+        policy = policy_in_force()
         forward, linear = linearize_program(
-            program, active + [False] * (len(program.input_ids) - len(active))
+            program if policy is None else with_policy(program, policy),
+            active + [False] * (len(program.input_ids) - len(active)),
         )
         return residuals_of(program, forward, linear, name)
 
@@ -360,10 +400,8 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
     for outer, inner in zip(forward.output_ids[count:], linear.input_ids, strict=False):
         why = _reader(linear, inner, operations)
         if why is not None:
-            made, source, is_packed = described.made(outer)
-            kept.setdefault(
-                outer, Residual(avals[outer], made, why[0], source or why[1], is_packed=is_packed)
-            )
+            made = described.made(outer)
+            kept.setdefault(outer, made.residual(avals[outer], why))
     return Residuals(name, (*kept.values(), *_of_each_step(linear, operations)))
 
 
@@ -373,24 +411,33 @@ def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[
         primitive, _, params = linear.ops[k]
         keeps = None if primitive.holds is None else primitive.holds.keeps
         for held, place, kinds, readers in () if keeps is None else keeps(*params):
-            made, source, is_packed = _made_in(held, place, kinds)
+            made = _made_in(held, place, kinds)
             for program, at in readers:
                 inner = inline_calls(program)
                 why = _reader(inner, inner.input_ids[at], operations)
                 if why is not None:
                     aval = held.avals[held.output_ids[place]]
-                    yield Residual(
-                        aval, f"{made} of each step", why[0], source or why[1], True, is_packed
-                    )
+                    made = made._replace(text=f"{made.text} of each step")
+                    yield made.residual(aval, why, each=True)
                     break
 
 
 class _ResidualOrigin(NamedTuple):
-    """Origin of a residual: a description, the line, and whether it is packed."""
+    """Origin of a residual: a description, the line, and the form in which it is kept."""
 
     text: str
     source: Source | None
-    is_packed: bool = False
+    storage: str = ""
+    is_offloaded: bool = False
+
+    def residual(
+        self, aval: ShapeDtype, why: tuple[str, Source | None], *, each: bool = False
+    ) -> Residual:
+        """Return the row of the listing."""
+        return Residual(
+            aval, self.text, why[0], self.source or why[1], each, bool(self.storage), self.storage,
+            self.is_offloaded,
+        )  # fmt: skip
 
 
 def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _ResidualOrigin:
@@ -431,12 +478,22 @@ class _ForwardProgram:
         source = program.source(first)
         if primitive is pack_p:
             made = self.made(operands[0])
-            return _ResidualOrigin(f"{made.text}, packed", made.source or source, True)
+            storage: Storage = params[0]
+            if made.storage:  # an array that an inner call has packed stays packed
+                return made
+            return _ResidualOrigin(
+                f"{made.text}, {storage.label}",
+                made.source or source,
+                storage.label,
+                storage.in_files,
+            )
         if primitive is INPUT:
             name = self.names.get(first)
             return _ResidualOrigin(self.others if name is None else f"argument {name}", source)
         if primitive is CONSTANT:
             return _ResidualOrigin("constant", source)
+        if primitive is name_p and params == RECOMPUTE:  # the mark of an inlined call
+            return self.made(operands[0])
         if primitive is name_p:
             return _ResidualOrigin(f"named {params[0]!r}", source)
         if primitive.holds is not None and primitive.holds.gives is not None:
@@ -444,18 +501,19 @@ class _ForwardProgram:
             if given is not None:
                 held, place, kinds, runs = given
                 made = _made_in(held, place, kinds)
-                return _ResidualOrigin(
-                    f"{made.text} of {runs}", made.source or source, made.is_packed
-                )
+                return made._replace(text=f"{made.text} of {runs}", source=made.source or source)
         only = "" if variable in self.needed else ", for the derivative only"
         if (
             primitive is cond_p and not params[1]
         ):  # a batched choice unpacks the residuals of its branches
             branches: tuple[Program, ...] = params[0]
             names = ["argument"] * len(operands)
-            if any(_made_in(branch, variable - first, names).is_packed for branch in branches):
-                return _ResidualOrigin(
-                    f"result of {primitive.name}{only}, packed where a branch does", source, True
+            made = [_made_in(branch, variable - first, names) for branch in branches]
+            stored = next((origin for origin in made if origin.storage), None)
+            if stored is not None:
+                return stored._replace(
+                    text=f"result of {primitive.name}{only}, {stored.storage} where a branch does",
+                    source=source,
                 )
         return _ResidualOrigin(f"result of {primitive.name}{only}", source)
 

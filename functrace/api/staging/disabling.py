@@ -19,8 +19,8 @@ _disabled: ContextVar[bool] = ContextVar(
 )
 
 ENTERED: list[bool] = []
-"""One entry per `disable_jit` block entered, in any thread, and one while
-``functrace.config.check_nans`` is on; while empty, no further check is needed."""
+"""One entry per `disable_jit` or `functrace.residual_policy` block entered, in any thread, and one
+while ``functrace.config.check_nans`` is on; while empty, no further check is needed."""
 ENTERED_COUNT = np.zeros(1, np.int64)
 """The number of these, for machine code."""
 _lock = threading.Lock()
@@ -58,29 +58,34 @@ def disable_jit(disable: bool = True) -> Generator[None]:
         ``jax.disable_jit``.
     """
     token = _disabled.set(disable)
-    with _lock:
-        ENTERED.append(disable)
-        ENTERED_COUNT[0] = len(ENTERED)
+    enter()
     try:
         yield
     finally:
-        with _lock:
-            ENTERED.pop()
-            ENTERED_COUNT[0] = len(ENTERED)
+        leave()
         _disabled.reset(token)
 
 
 def _note_checks(is_on: bool) -> None:
     """Have jitted functions look at ``functrace.config.check_nans``, or not."""
-    with _lock:
-        if is_on:
-            ENTERED.append(False)
-        else:
-            ENTERED.pop()
-        ENTERED_COUNT[0] = len(ENTERED)
+    enter() if is_on else leave()
 
 
 NAN_SWITCHES.append(_note_checks)
+
+
+def enter() -> None:
+    """Count a block."""
+    with _lock:
+        ENTERED.append(True)
+        ENTERED_COUNT[0] = len(ENTERED)
+
+
+def leave() -> None:
+    """Count the end of a block."""
+    with _lock:
+        ENTERED.pop()
+        ENTERED_COUNT[0] = len(ENTERED)
 
 
 def is_jit_disabled() -> bool:

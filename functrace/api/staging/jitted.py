@@ -64,6 +64,7 @@ import numpy as np
 from functrace.api.capture.arguments import ARRAYS, function_name
 from functrace.api.capture.programs import trace_concrete
 from functrace.api.capture.transformed import transformed
+from functrace.api.residuals.context import policy_in_force
 from functrace.api.staging.backends import Accuracy, BackendName, chosen_backend, is_for_xla
 from functrace.api.staging.disabling import ENTERED, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
@@ -324,16 +325,20 @@ def jit(
     @transformed("jit", f)
     def jitted(*args: object, **kwargs: object) -> Any:
         try:
+            policy: Any = None
             if ENTERED:
                 if is_jit_disabled():
                     return _plainly(f, statics, args, kwargs, name, jitted, again)
                 if are_nans_checked() and not _checking.get():
                     return _checked(f, statics, donated, args, kwargs, name, jitted, again)
+                policy = policy_in_force()
             values: Any = args
             found: Any = None
             miss: Any = None
             call: Any = None
-            if not kwargs and not is_static:  # arrays and floats by position: inlined `Signature`
+            if (
+                not kwargs and not is_static and policy is None
+            ):  # arrays and floats by position: inlined `Signature`
                 if (
                     len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape)
                 ):  # 0.1 us faster
@@ -357,7 +362,7 @@ def jit(
                         found = first.get(tuple(parts))
                         if found is not None and not values:
                             values = [np.float64(x) if type(x) is float else x for x in args]
-            if found is None:
+            if found is None and policy is None:
                 for check, key in often:
                     checked = check(args, kwargs)
                     if checked is not None:
@@ -384,7 +389,7 @@ def jit(
                     if miss.__class__ is not Miss:
                         return miss.applied(call)
             try:
-                signature = Signature(statics, args, kwargs, name, jitted, device_arrays)
+                signature = Signature(statics, args, kwargs, name, jitted, device_arrays, policy)
             except BoxedArrays as boxed:
                 return boxed.run(again, f, args, kwargs)
             if guards and signature.is_traced:

@@ -364,7 +364,7 @@ class ProgramCache(Table[StagedProgram]):
     def note_call(self, signature: Signature, staged: StagedProgram) -> None:
         """Count a call that missed the fast path; at `OFTEN` calls, generate the check of its
         signature."""
-        if signature.is_traced:
+        if signature.is_traced or signature.policy is not None:
             return
         if is_for_xla(self.backend):
             types = self.backend.arrays()

@@ -14,6 +14,7 @@ import numpy as np
 
 from functrace.api.capture.arguments import argument_names
 from functrace.api.staging.signatures import Signature
+from functrace.control.policies import described, is_policy
 from functrace.ir.aval import ShapeDtype
 from functrace.locks import Lock
 from functrace.source import Source, user_source
@@ -46,6 +47,7 @@ class SignatureDescription(NamedTuple):
         leaves: by path: the kind of value.
         statics: by position or name: the key and representation of a static argument.
         tree: the structure.
+        policy: the residual policy in force, if any.
     """
 
     number: int
@@ -55,6 +57,7 @@ class SignatureDescription(NamedTuple):
     leaves: dict[str, str]
     statics: dict[str, tuple[Any, str]]
     tree: PyTreeSpec
+    policy: Any = None
 
 
 @final
@@ -92,7 +95,7 @@ class SignatureGuard:
             made = self._described[signature.key] = SignatureDescription(
                 self.count, user_source(), len(signature.placed), tuple(sorted(keywords)),
                 dict(zip(words, map(_spelled, signature.specs), strict=True)), statics,
-                signature.tree,
+                signature.tree, signature.policy,
             )  # fmt: skip
             self._described.move_to_end(signature.key)
             while len(self._described) > _COMPARED:
@@ -161,9 +164,9 @@ class RetraceLog:
             return f"{self.name} has not been recorded"
         times = "once" if self.count == 1 else f"{self.count} times"
         lines = [f"{self.name} has been recorded {times}; the last first:"]
-        for described, reason in reversed([*self._recent]):  # (other threads may add)
-            at = "" if described.at is None else f", called at {described.at}"
-            lines.append(f"recording {described.number}{at}")
+        for recorded, reason in reversed([*self._recent]):  # (other threads may add)
+            at = "" if recorded.at is None else f", called at {recorded.at}"
+            lines.append(f"recording {recorded.number}{at}")
             lines += [f"  {line}" for line in reason.splitlines()]
         return "\n".join(lines)
 
@@ -181,6 +184,12 @@ def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
 
 def _differences(new: SignatureDescription, old: SignatureDescription) -> Iterator[str]:
     """Describe how a call differs from an earlier one."""
+    if new.policy != old.policy:
+        shown = [
+            "none" if p is None else described(p) if is_policy(p) else repr(p)
+            for p in (new.policy, old.policy)
+        ]
+        yield f"the policy of residual_policy is {shown[0]}, instead of {shown[1]}"
     if new.placed != old.placed:
         yield f"{new.placed} positional arguments, instead of {old.placed}"
     for word in sorted({*new.keywords} - {*old.keywords}):

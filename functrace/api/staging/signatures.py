@@ -123,8 +123,8 @@ class Signature:
     """The arguments of a call, and the key of its program."""
 
     __slots__ = (
-        "donation", "is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static",
-        "statics", "tree",
+        "donation", "is_traced", "key", "leaves", "named", "numbers", "placed", "policy", "specs",
+        "static", "statics", "tree",
         "values", "variables",
     )  # fmt: skip
 
@@ -136,6 +136,7 @@ class Signature:
         name: str,
         jitted: object,
         device_arrays: tuple[type, ...] = (),
+        policy: Any = None,
     ) -> None:
         """Take a call apart.
 
@@ -145,7 +146,9 @@ class Signature:
             name: the function's name, for messages.
             jitted: the jitted function.
             device_arrays: further types of arrays, which are passed on as they are.
+            policy: the residual policy of `functrace.residual_policy` that is in force.
         """
+        self.policy = policy
         self.static: dict[int | str, Any] = {}
         if statics.any:
             self.static.update({k: args[k] for k in statics.positions if k < len(args)})
@@ -174,6 +177,8 @@ class Signature:
                 self._add(k, leaf, name)
         self.statics = keys
         self.key = self._key(args, keys)
+        if policy is not None:
+            self.key = (policy, self.key)
 
     def _key(self, args: tuple[Any, ...], keys: list[Any]) -> Any:
         if (

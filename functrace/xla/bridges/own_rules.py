@@ -31,7 +31,7 @@ import functrace.xla.rows  # noqa: F401  # (they register themselves)
 from functrace.control.call import call_p
 from functrace.control.custom import custom_batch_p, custom_derivative_p, pushforward_p
 from functrace.control.linear_solve import linear_solve_p
-from functrace.control.residuals import PackPolicy
+from functrace.control.policies import SAVE, storages_of
 from functrace.control.root import root_p
 from functrace.control.while_loop import while_p
 from functrace.control.while_trips import Trip
@@ -145,7 +145,7 @@ def _marked(program: Program, reports: bool) -> Program:
             ops[k] = kept_rules_p, operands, (_alone(program, k).interned(), reports)
         elif primitive.jvp is ZERO:
             ops[k] = constant_p, operands, (primitive, params)
-        elif primitive is call_p and params[1] and not isinstance(params[1], PackPolicy):
+        elif primitive is call_p and params[1] != SAVE and not any(storages_of(params[1])):
             ops[k] = remat_p, operands, (inside(params[0]).interned(), params[1])
         else:
             ops[k] = primitive, operands, with_programs(params, inside)

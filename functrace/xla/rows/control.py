@@ -31,7 +31,8 @@ from functrace.control.custom import (
     pushforward_p,
 )
 from functrace.control.linear_solve import linear_solve_p
-from functrace.control.residuals import PackPolicy, pack_p
+from functrace.control.policies import storages_of
+from functrace.control.residuals import pack_p
 from functrace.control.root import root_p
 from functrace.control.scan import scan_p
 from functrace.control.while_loop import while_p
@@ -63,7 +64,7 @@ def _merge(op: Operation, number: Value, before: int) -> None:
 @register(call_p)
 def _call(op: Operation, *rest: Value) -> Any:
     *values, program, policy = rest
-    if isinstance(policy, PackPolicy):
+    if any(storages_of(policy)):
         refuse(op, pack_p)
     values = typed_inputs(values, program)
     if policy:  # recomputed: XLA must not share its values with the forward part

@@ -1,0 +1,270 @@
+"""Apply a residual policy to the two programs of a linearization: save, store, or recompute each
+residual.
+
+The walk starts from the residuals. A value that the policy saves is kept; any other one is
+recomputed from the operands of its operation, to which the same applies. It ends at the operands of
+the function and at constants. So values that no derivative reads may be saved, too, where that cuts
+the recomputation (a named product, say), and values on which nothing depends are never described to
+a predicate.
+
+Layer: 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from functrace.control.policies import (
+    Candidate,
+    Policy,
+    Storage,
+    StorageChain,
+    recomputes,
+    saved_in,
+)
+from functrace.control.residuals import pack_p, unpack_p
+from functrace.ir.parts import Assembly, Rewrite, restrict, without_kept
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ops.broadcasting import ELEMENTWISE
+from functrace.ops.naming import name_p
+from functrace.transforms.derivatives import SplitProgram
+
+if TYPE_CHECKING:
+    from functrace.ir.program import Program
+
+
+def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> SplitProgram:
+    """Return the programs of a linearization in which a policy decides about each residual.
+
+    Args:
+        split: the two programs, with all residuals saved.
+        count: number of outputs that are no residuals.
+        policy: the policy.
+
+    Returns:
+        programs with the same meaning. The linear one unpacks stored values, and recomputes others.
+    """
+    forward = split.forward
+    variables = {
+        "input": forward.input_ids,
+        "output": forward.output_ids[:count],
+        "new": forward.output_ids[count:],
+    }
+    residuals = [variables[word][place] for word, place in split.sources]
+    kept = _kept(forward, residuals, policy)
+    replay = restrict(forward, tuple(kept), residuals, effects=False)
+    kept = {i: kept[i] for i in replay.used}
+    made = _forward(forward, count, kept)
+    inputs = {i: k for k, i in enumerate(forward.input_ids)}
+    outputs = {i: k for k, i in enumerate(forward.output_ids[:count])}
+    sources: list[tuple[str, int]] = []
+    new = 0
+    for i, storage in kept.items():
+        if storage is None and i in inputs:
+            sources.append(("input", inputs[i]))
+        elif storage is None and i in outputs:
+            sources.append(("output", outputs[i]))
+        else:
+            sources.append(("new", new))
+            new += 1
+    linear = _linear(split.linear, without_kept(replay.program), kept)
+    return SplitProgram(made, linear, tuple(sources), split.active)
+
+
+def _kept(forward: Program, residuals: Sequence[int], policy: Policy) -> dict[int, Storage | None]:
+    """Return the values to keep, in the order of the program, each with its storage."""
+    found: dict[int, Storage | None] = {}
+    seen: set[int] = set()
+    waiting = list(residuals)
+    while waiting:
+        i = waiting.pop()
+        if i < 0 or i in seen:
+            continue
+        seen.add(i)
+        first = i
+        while forward.ops[first][0] is RESULT:
+            first -= 1
+        primitive, operands, _ = forward.ops[first]
+        if primitive is CONSTANT and recomputes(policy):
+            continue
+        storages = saved_in(policy, candidate(forward, i))
+        if storages is not None:
+            found[i] = _one(storages)
+        elif primitive is INPUT:
+            found[i] = None
+        else:
+            waiting += operands
+    return dict(sorted(found.items()))
+
+
+def _one(storages: tuple[Storage, ...]) -> Storage | None:
+    if not storages:
+        return None
+    return storages[0] if len(storages) == 1 else StorageChain(storages)
+
+
+def _forward(forward: Program, count: int, kept: dict[int, Storage | None]) -> Program:
+    """Return the program of the outputs, then of kept values that are neither inputs nor outputs.
+
+    A stored value is packed as soon as it is computed. Operations that only residuals need also run
+    as early as possible, so that their operands can be freed.
+    """
+    outputs = forward.output_ids[:count]
+    present = {*forward.input_ids, *outputs}
+    part = restrict(forward, forward.input_ids, [*outputs, *kept], keep=True).program
+    ids = dict(zip(kept, part.output_ids[count:], strict=True))
+    storages = {ids[i]: storage for i, storage in kept.items() if storage is not None}
+    if not storages:
+        new = [ids[i] for i in kept if i not in present]
+        return restrict(part, part.input_ids, [*part.output_ids[:count], *new], keep=True).program
+    write, packed = _packing_soon(part, count, storages)
+    new = [
+        packed[ids[i]] if storage is not None else write.operand(ids[i])
+        for i, storage in kept.items()
+        if storage is not None or i not in present
+    ]
+    return write.finish([*map(write.operand, part.output_ids[:count]), *new])
+
+
+def _packing_soon(
+    forward: Program, count: int, storages: dict[int, Storage]
+) -> tuple[Rewrite, dict[int, int]]:
+    """Rewrite a program so that each value is packed as soon as it is computed; return the packed
+    variables, too.
+    """
+    needed = set(forward.output_ids[:count])
+    needed.update(
+        k
+        for k, (primitive, _, params) in enumerate(forward.ops)
+        if primitive.kept and primitive.kept(*params)
+    )
+    for k in range(len(forward.ops) - 1, -1, -1):
+        if k in needed:
+            needed.update(forward.ops[k][1])
+    missing = {
+        k: {i for i in forward.ops[k][1] if i >= 0} for k, _ in forward.schedule if k not in needed
+    }
+    readers: dict[int, list[int]] = {}
+    for k, operands in missing.items():
+        for i in operands:
+            readers.setdefault(i, []).append(k)
+    free = {k for k, operands in missing.items() if not operands}
+    packed: dict[int, int] = {}
+    write = Rewrite(forward)
+
+    def is_there(*variables: int) -> None:
+        """Pack variables that have just been computed, and run operations that waited for them."""
+        stack = list(variables)
+        while stack:
+            i = stack.pop()
+            storage = storages.get(i)
+            if storage is not None:
+                packed[i] = write.place(pack_p, (write.operand(i),), (storage,))
+            for k in readers.get(i, ()):
+                missing[k].remove(i)
+                if not missing[k]:
+                    write.keep(k)
+                    stack.extend(range(k, k + forward.result_count(k)))
+
+    is_there(*reversed([*forward.input_ids, *forward.constant_values]))
+    for k, _ in forward.schedule:
+        if k in needed or k in free:
+            write.keep(k)
+            is_there(*range(k, k + forward.result_count(k)))
+    return write, packed
+
+
+def _linear(linear: Program, replay: Program, kept: dict[int, Storage | None]) -> Program:
+    """Return the linear program of the kept values, which unpacks them and recomputes the
+    residuals.
+    """
+    build = Assembly()
+    values = [build.input(replay.avals[i]) for i in replay.input_ids]
+    count = len(replay.output_ids)
+    tangents = [build.input(linear.avals[i]) for i in linear.input_ids[count:]]
+    values = [
+        value if storage is None else build.place(unpack_p, (value,), ())
+        for value, storage in zip(values, kept.values(), strict=True)
+    ]
+    outputs = build.splice(linear, [*build.splice(replay, values), *tangents])
+    return build.program(outputs, linear.name)
+
+
+# -- description of a value ------------------------------------------------------------------------
+
+
+class _Origin(NamedTuple):
+    """The operation that computes a value, looked for in sub-programs.
+
+    Args:
+        program, first: the program, and the operation's first result.
+        name: of the value.
+        is_inside: True if the operation is in the body of a loop.
+    """
+
+    program: Program
+    first: int
+    name: str | None
+    is_inside: bool
+
+
+def candidate(program: Program, variable: int) -> Candidate:
+    """Describe a value for policies."""
+    from functrace.ir.cost import operation_flops  # (with the text of programs: rarely needed)
+
+    found = _origin(program, variable, None, is_inside=False)
+    primitive = found.program.ops[found.first][0]
+    aval = program.avals[variable]
+    if primitive in (INPUT, CONSTANT):
+        word = "input" if primitive is INPUT and not found.is_inside else primitive.name
+        is_operand = primitive is INPUT and not found.is_inside
+        return Candidate(
+            found.name, word, aval, 0, found.program.source(found.first), is_operand=is_operand
+        )
+    inner = found.program.avals[found.first]
+    times = aval.size // inner.size if found.is_inside and inner.size else 1
+    return Candidate(
+        found.name,
+        primitive.name,
+        aval,
+        times * operation_flops(found.program, found.first),
+        found.program.source(found.first),
+        is_elementwise=primitive.batch is ELEMENTWISE or primitive.view,
+        is_dot=_is_dot(primitive),
+    )
+
+
+def _origin(program: Program, variable: int, name: str | None, *, is_inside: bool) -> _Origin:
+    first = variable
+    while program.ops[first][0] is RESULT:
+        first -= 1
+    primitive, operands, params = program.ops[first]
+    if primitive is name_p:
+        return _origin(program, operands[0], name or params[0], is_inside=is_inside)
+    if primitive in (pack_p, unpack_p):
+        return _origin(program, operands[0], name, is_inside=is_inside)
+    holds = primitive.holds
+    if holds is not None:
+        place = variable - first
+        if holds.gives is not None:
+            given = holds.gives(place, *params)
+            if given is not None:
+                body, place, *_ = given
+                return _origin(body, body.output_ids[place], name, is_inside=True)
+        elif holds.called_program is not None:
+            called = holds.called_program(*params)
+            inner = _origin(called, called.output_ids[place], name, is_inside=is_inside)
+            if inner.program.ops[inner.first][0] is not INPUT:
+                return inner
+    return _Origin(program, first, name, is_inside)
+
+
+def _is_dot(primitive: Primitive) -> bool:
+    from functrace.ops.contraction import einsum_p, matmul_p
+    from functrace.ops.convolution import correlate_filters_p, correlate_input_p, correlate_p
+    from functrace.ops.sparse import sparse_matmul_p
+
+    return primitive in (
+        matmul_p, einsum_p, correlate_p, correlate_input_p, correlate_filters_p, sparse_matmul_p,
+    )  # fmt: skip
