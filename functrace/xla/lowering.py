@@ -319,19 +319,31 @@ class _Values(dict[int, Any]):
         """Return a stack that has the values of variables, the row of the first one, and the step
         from a row to the next.
 
-        A stack of another loop is not copied, forwards or backwards.
+        A stack of another loop is not copied, forwards or backwards. One that starts or ends elsewhere
+        (the first step of the other loop was different) is copied as a whole, not row by row.
         """
-        found = [self._rows.get(i) for i in variables]
-        first, second = found[:2]
-        if first is not None and second is not None:
-            stack, row = first
-            step = second[1] - row
-            if all(
-                x is not None and x[0] is stack and x[1] == row + step * n
-                for n, x in enumerate(found)
-            ):
-                return stack, row, step
-        return jnp.stack([jnp.asarray(self[i]) for i in variables]), 0, 1
+        runs: list[tuple[Any, int, int, int]] = []
+        """Stack, row of the first value, step from row to row, and number of values."""
+        for i in variables:
+            stack, row = self._rows.get(i) or (jnp.asarray(self[i])[None], 0)
+            if runs:
+                last, first, step, count = runs[-1]
+                by = row - first if count == 1 else step
+                if last is stack and by and row == first + by * count:
+                    runs[-1] = stack, first, by, count + 1
+                    continue
+            runs.append((stack, row, 1, 1))
+        if len(runs) == 1:
+            return runs[0][:3]
+        parts = [
+            stack[first : first + count]
+            if step == 1
+            else jnp.flip(stack[first - count + 1 : first + 1], 0)
+            if step == -1
+            else stack[np.arange(first, first + step * count, step)]
+            for stack, first, step, count in runs
+        ]
+        return jnp.concatenate(parts), 0, 1
 
 
 def _applied(

@@ -138,10 +138,13 @@ def is_argument(aval: ShapeDtype) -> bool:
 
 def _warn_of_length(program: Program) -> None:
     """Give a warning for a long program that is no loop."""
-    from functrace.xla.rerolling import rerolled
+    from functrace.xla.rerolling import evaluation_order, loops_in
 
-    order, loops = rerolled(program)
-    count = len(order) - sum((x.steps - 1) * x.period for x in loops)
+    order = evaluation_order(program)
+    if len(order) <= UNROLLED:
+        return
+    # (elementwise steps stay, but XLA makes one operation of them)
+    count = len(order) - sum((x.steps - 1) * x.period for x in loops_in(program, order))
     if count > UNROLLED:
         warnings.warn(
             f"XLA compiles the {count:,} operations of {program.name} slowly, and may run them slower "

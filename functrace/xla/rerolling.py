@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 import numpy as np
 
 from functrace.ir.program import Program
+from functrace.ops.broadcasting import Elementwise
 from functrace.ops.elementwise import add
 from functrace.ops.indexing import embed_p, index_p
 
@@ -23,6 +24,10 @@ FEWEST_STEPS: Final = 4
 """Steps from which a loop is rerolled."""
 FEWEST_SAVED: Final = 40
 """Operations that a loop has to save."""
+MOST_FUSED: Final = 2000
+"""Operations of a program up to which XLA makes one loop over elements of elementwise steps in about
+a second. Rerolled, such steps take twice as long.
+"""
 
 Local: TypeAlias = tuple[int, int]
 """A result in a step: the operation's place in the step, and the number of the result."""
@@ -106,8 +111,21 @@ def rerolled(program: Program) -> tuple[list[int], tuple[Region, ...]]:
     found = program.derived.get(rerolled)
     if found is None:
         order = evaluation_order(program)
-        found = program.derived[rerolled] = order, loops_in(program, order)
+        loops = [
+            x
+            for x in loops_in(program, order)
+            if len(order) > MOST_FUSED or not is_elementwise(program, order, x)
+        ]
+        found = program.derived[rerolled] = order, tuple(loops)
     return found
+
+
+def is_elementwise(program: Program, order: Sequence[int], region: Region) -> bool:
+    """Return True if a step of a loop is elementwise operations on arrays of one shape."""
+    step = order[region.start : region.start + region.period]
+    return all(isinstance(program.ops[k][0], Elementwise) for k in step) and (
+        len({program.avals[k].shape for k in step}) == 1
+    )
 
 
 def evaluation_order(program: Program) -> list[int]:

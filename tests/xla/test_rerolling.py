@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -170,3 +171,30 @@ def test_random_recurrences(recipe: list[tuple[int, ...]], steps: int, is_gradie
         return np.sum(state[0] * state[1]) + np.sum(state[2])
 
     check(ft.grad(f) if is_gradient else f, X)
+
+
+def test_a_stack_that_begins_elsewhere_is_copied_as_a_whole() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(100):
+            x = np.tanh(np.roll(np.sin(x), 1) * 1.01 + 0.1)
+        return np.sum(x)
+
+    run = XlaProgram(ft.trace(ft.grad(chain))(X), (), XlaBackend())
+    text = run.staged().as_text()
+    assert text.count("stablehlo.while") == 2
+    assert text.count("stablehlo.slice") < 20
+    check(ft.grad(chain), X)
+
+
+@pytest.mark.parametrize("steps", [50, 800])
+def test_elementwise_steps_are_a_loop_where_there_are_many(steps: int) -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(steps):
+            x = np.sin(x) * 0.5 + x
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = XlaProgram(ft.trace(chain)(X), (), XlaBackend())
+    assert run.staged().as_text().count("stablehlo.while") == (steps > 700)
+    check(chain, X)
