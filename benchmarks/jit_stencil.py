@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.work import Target, Work
+from benchmarks.work import XLA, Target, Work, xla
 
 STEPS, SIZE = 100, 256
 DIFFUSION, DRIFT = 0.1, 0.05
@@ -39,6 +39,21 @@ def functrace():
     def step(u):
         for _ in range(STEPS):
             u = one(u)
+        return np.sum(u * u)
+
+    return lambda: step(U)
+
+
+def functrace_scan():
+    """The same loop as JAX's: for XLA, which runs unrolled steps slowly."""
+    import functrace as ft
+
+    one = _step_with(np.roll)
+
+    @ft.jit
+    @ft.value_and_grad
+    def step(u):
+        u, _ = ft.scan(lambda u, _: (one(u), None), u, length=STEPS)
         return np.sum(u * u)
 
     return lambda: step(U)
@@ -123,7 +138,14 @@ WORKS = (
         "jit-stencil",
         "value and gradient through 100 steps of a 256 x 256 stencil with np.roll, f32 (functrace "
         "and JAX jitted)",
-        {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
+        {
+            "functrace": functrace,
+            XLA: xla(functrace_scan),
+            "numpy": numpy,
+            "jax": jax,
+            "torch": torch,
+            "autograd": autograd,
+        },
         (Target(0.7),),
         rtol=2e-4,
     ),

@@ -87,7 +87,7 @@ def _with_backends(work: Work) -> Work:
     targets = MACHINE_CODE.get(work.id, RESEARCH if work.id.startswith("jit-research") else ())
     return replace(
         work,
-        systems={**work.systems, **made, XLA: xla(own)},
+        systems={**work.systems, **made, XLA: work.systems.get(XLA) or xla(own)},
         targets=(*work.targets, *targets, *ANY_BACKEND),
     )
 

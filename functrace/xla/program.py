@@ -33,7 +33,13 @@ LARGE_INDEX: Final = 1 << 20
 UNROLLED: Final = 500
 """Operations from which an unrolled program gives a warning: XLA compiles and runs it slowly."""
 
-BEFORE_LOWERING = tuple([x for x in PIPELINE if x.stage == "early" and x.name != "inlining"])
+BEFORE_LOWERING = tuple(
+    [
+        x
+        for x in PIPELINE
+        if (x.stage == "early" and x.name != "inlining") or x.name == "softmax shifts"
+    ]
+)
 """Passes before lowering. Calls stay, since those that recompute need a barrier."""
 
 
