@@ -212,3 +212,15 @@ def test_other_traces_do_not_take_errors_away() -> None:
     assert len(before) == 1
     with pytest.raises(IndexError):
         run(X, np.int64(9))
+
+
+def test_schedules_of_loops_are_refused_and_the_loops_themselves_run() -> None:
+    def f(x: Any, **options: Any) -> Any:
+        y, _ = ft.scan(lambda c, _: (np.sin(c) * 1.1, None), x, length=20, **options)
+        return np.sum(y)
+
+    x = np.linspace(0.1, 1.0, 3)
+    run = ft.jit(lambda x: f(x, checkpoint=5), backend="xla")
+    np.testing.assert_allclose(run(x), f(x), rtol=1e-14)
+    with pytest.raises(ft.errors.UnsupportedFunctionError, match="checkpoint the body"):
+        ft.jit(ft.grad(lambda x: f(x, checkpoint=5)), backend="xla")(x)

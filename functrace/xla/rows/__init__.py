@@ -75,5 +75,15 @@ _PACKED = (
     "its arrays stay on the device",
     "jit with another backend, or use functrace.checkpoint in place of pack",
 )
-REFUSED: Final[Mapping[str, tuple[str, str]]] = {"pack": _PACKED, "unpack": _PACKED}
+_SCHEDULED = (
+    "the schedule of a loop with checkpoint= runs step by step in Python",
+    "omit checkpoint=, or checkpoint the body: scan(functrace.checkpoint(f), ...) keeps one carry "
+    "per step",
+)
+REFUSED: Final[Mapping[str, tuple[str, str]]] = {
+    "pack": _PACKED,
+    "unpack": _PACKED,
+    "checkpointed_forward": _SCHEDULED,
+    "checkpointed_reverse": _SCHEDULED,
+}
 """Primitives that never run under XLA: why, and the way out."""
