@@ -42,7 +42,7 @@ __all__ = [
     "numpy", "policies",
     "primitive", "pure_callback", "residual_policy", "saved_residuals", "scan", "show",
     "sparse_hessian",
-    "sparse_jacobian", "stop_gradient", "switch", "to_jax", "to_torch", "trace",
+    "sparse_jacobian", "stop_gradient", "strong_zero", "switch", "to_jax", "to_torch", "trace",
     "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
@@ -59,6 +59,7 @@ _FILES = {
     "api.custom_rules.implicit": "closure_convert custom_linear_solve custom_root",
     "api.differentiation.jacobians": "elementwise_grad hessian hvp jacfwd jacrev",
     "api.differentiation.linear": "linear_transpose",
+    "api.differentiation.strong_zeros": "strong_zero",
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
     "api.residuals.context": "residual_policy",
     "api.staging.disabling": "disable_jit",
@@ -113,6 +114,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.differentiation.jacobians import jacfwd as jacfwd
     from functrace.api.differentiation.jacobians import jacrev as jacrev
     from functrace.api.differentiation.linear import linear_transpose as linear_transpose
+    from functrace.api.differentiation.strong_zeros import strong_zero as strong_zero
     from functrace.api.residuals.checkpointing import checkpoint as checkpoint
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from functrace.control.residuals import unpack_p as unpack_p
     from functrace.control.root import root_p as root_p
     from functrace.control.scan import scan_p as scan_p
+    from functrace.control.strong_products import strong_both as strong_both
+    from functrace.control.strong_products import strong_contraction_p as strong_contraction_p
+    from functrace.control.strong_products import strong_div as strong_div
+    from functrace.control.strong_products import strong_mul as strong_mul
+    from functrace.control.strong_zero import strong_zero_p as strong_zero_p
     from functrace.control.while_loop import while_p as while_p
 
 _FILES = {
@@ -59,6 +64,11 @@ _FILES = {
     "pushforward_p": "custom",
     "root_p": "root",
     "scan_p": "scan",
+    "strong_both": "strong_products",
+    "strong_contraction_p": "strong_products",
+    "strong_div": "strong_products",
+    "strong_mul": "strong_products",
+    "strong_zero_p": "strong_zero",
     "unpack_p": "residuals",
     "while_p": "while_loop",
 }

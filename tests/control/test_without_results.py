@@ -31,6 +31,7 @@ from functrace.control import (
     pushforward_p,
     root_p,
     scan_p,
+    strong_zero_p,
     while_p,
 )
 from functrace.control.custom import DeferredBatchRule
@@ -235,6 +236,7 @@ EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "linear_solve": (1, ((_empty(1), _empty(1)), (_empty(1), _empty(1)), 1)),
     "pushforward": (0, (_empty(0), 0)),
     "root": (1, (_empty(1), _empty(1), _empty(1), 1)),
+    "strong_zero": (2, (_empty(2),)),
     "scan": (1, (_empty(1), 2, False, 1, 0)),
     "while_loop": (1, (_never(), (_empty(1),), (0,), (False,), 1, 0, None)),
 }
@@ -242,7 +244,7 @@ _PRIMITIVES = (
     call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p,
     checkpointed_forward_p, checkpointed_loop_p, checkpointed_reverse_p, checkpointed_tangents_p,
     linear_solve_p, pushforward_p, root_p,
-    scan_p, while_p,
+    scan_p, strong_zero_p, while_p,
 )  # fmt: skip
 HOLDING = {p.name: p for p in _PRIMITIVES}
 

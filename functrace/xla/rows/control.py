@@ -35,6 +35,7 @@ from functrace.control.policies import storages_of
 from functrace.control.residuals import pack_p
 from functrace.control.root import root_p
 from functrace.control.scan import scan_p
+from functrace.control.strong_zero import spelled_out, strong_zero_p
 from functrace.control.while_loop import while_p
 from functrace.control.while_trips import Trip
 from functrace.errors import ArgumentError, UnsupportedFunctionError
@@ -78,6 +79,7 @@ register(custom_derivative_p)(lambda op, *rest: op.apply(rest[-5], rest[:-5]))
 register(custom_batch_p)(lambda op, *rest: op.apply(rest[-2], rest[:-2]))
 register(pushforward_p)(lambda op, *rest: op.apply(pushed(rest[-2], rest[-1]), rest[:-2]))
 register(linear_solve_p)(lambda op, *rest: op.apply(rest[-3][1], rest[:-3]))
+register(strong_zero_p)(lambda op, *rest: op.apply(spelled_out(rest[-1]), rest[:-1]))
 register(root_p)(lambda op, *rest: op.apply(rest[-3], rest[:-4]))
 
 
