@@ -92,6 +92,12 @@ class Frame:
             return self.outer[0].source(self.outer[1])
         return found
 
+    def instruction(self, k: int) -> tuple[Any, int] | None:
+        """Return the user's instruction that an operation comes from; that of a derivative is the
+        same. (The reverse pass marks its operations by an odd offset.)"""
+        found = self.program.position(k, self.lines)
+        return None if found is None else (found[0], found[1] & ~1)
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """The runs of sub-programs that lead here, the outermost first."""

@@ -65,13 +65,13 @@ def local_derivative(birth: Birth) -> LocalDerivative | None:
     operations at the position do not compute.
     """
     frame, k = birth.frame, birth.k
-    position = frame.program.position(k, frame.lines)
+    position = frame.instruction(k)
     if position is None:
         return None
     made_by, here = frame.program.ops[k][0], list[int]()
     named = _named_in(Source(*position))
     for j, _ in reversed(frame.program.schedule):
-        if j > k or frame.program.position(j, frame.lines) != position:
+        if j > k or frame.instruction(j) != position:
             continue
         here.append(j)
         primitive, operands, _ = frame.program.ops[j]

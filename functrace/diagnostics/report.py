@@ -352,7 +352,7 @@ def _one_line(text: str) -> str:
 
 def _examples(birth: Birth, mapped: Sequence[MappedLines]) -> tuple[int, ...]:
     """Return the examples that an element belongs to, where its leading axes are those of vmap."""
-    position: Any = birth.frame.program.position(birth.k, birth.frame.lines)
+    position: Any = birth.frame.instruction(birth.k)
     shape, sizes = birth.mask.shape, list[int]()
     shapes: frozenset[tuple[int, ...]] = frozenset()
     for region in mapped:
