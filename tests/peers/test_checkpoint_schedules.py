@@ -54,7 +54,7 @@ def test_gradients_by_every_schedule(make: Callable[[int], Any], steps: int) -> 
 
 @pytest.mark.parametrize(("steps", "slots"), [(10, 3), (100, 7), (1000, 10), (333, 20)])
 def test_counts_are_those_of_revolve(steps: int, slots: int) -> None:
-    """Of Revolve, and of the package's count, which has the reverse's own run of each step, too."""
+    # (the package's count has the reverse's own run of each step, too)
     found = steps_run(actions_from(peer.Revolve(steps, slots), steps, "loop"))
     assert found - 1 == binomial_cost(steps, slots)
     count = peer.multistage.optimal_steps_binomial(steps, slots)

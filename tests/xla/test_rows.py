@@ -21,7 +21,7 @@ pytest.importorskip("jax", reason="jax is not installed")
 
 
 from functrace.errors import UnsupportedFunctionError
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ops import PRIMITIVES
 from functrace.xla.lowering import ROWS
 from functrace.xla.rows import HOST, REFUSED
@@ -80,7 +80,7 @@ def all_primitives() -> dict[str, Primitive]:
     found = dict(PRIMITIVES)
     for module in pkgutil.iter_modules(functrace.control.__path__, "functrace.control."):
         for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, Primitive):
+            if isinstance(value, Primitive) and value not in (INPUT, CONSTANT, RESULT):
                 found[value.name] = value
     return found
 

@@ -77,8 +77,7 @@ _PACKED = (
 )
 _SCHEDULED = (
     "the schedule of a loop with checkpoint= runs step by step in Python",
-    "omit checkpoint=, or checkpoint the body: scan(functrace.checkpoint(f), ...) keeps one carry "
-    "per step",
+    "omit checkpoint=, or checkpoint the body: scan(functrace.checkpoint(f), ...)",
 )
 REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "pack": _PACKED,
