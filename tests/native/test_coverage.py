@@ -40,6 +40,12 @@ HOST = {
         pushforward root unpack
     """,
     "it always raises": "refused",
+    "its schedule runs step by step in Python": """
+        checkpointed_forward checkpointed_loop checkpointed_reverse checkpointed_tangents
+    """,
+    "comparisons and plain products take its place before it is lowered": """
+        strong_both strong_contraction strong_div strong_mul strong_zero
+    """,
     "its numbers are those of NumPy's generators": """
         draw fold_key random_binomial random_bits random_exponential random_integers
         random_loggamma random_multinomial random_normal random_poisson random_uniform random_wald
