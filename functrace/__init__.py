@@ -38,9 +38,9 @@ __all__ = [
     "custom_vjp",
     "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "export",
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
-    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map",
+    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "load", "map",
     "numpy", "policies",
-    "primitive", "pure_callback", "residual_policy", "saved_residuals", "scan", "show",
+    "primitive", "pure_callback", "residual_policy", "save", "saved_residuals", "scan", "show",
     "sparse_hessian",
     "sparse_jacobian", "stop_gradient", "strong_zero", "switch", "to_jax", "to_torch", "trace",
     "transforms", "tree",
@@ -64,6 +64,7 @@ _FILES = {
     "api.residuals.context": "residual_policy",
     "api.staging.disabling": "disable_jit",
     "api.staging.exporting": "export",
+    "saving.trees": "load save",
     "scipy.sparse.derivatives": "sparse_hessian sparse_jacobian",
     "viz.show": "show",
     **dict.fromkeys(
@@ -121,6 +122,8 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.context import residual_policy as residual_policy
     from functrace.api.staging.disabling import disable_jit as disable_jit
     from functrace.api.staging.exporting import export as export
+    from functrace.saving.trees import load as load
+    from functrace.saving.trees import save as save
     from functrace.scipy.sparse.derivatives import sparse_hessian as sparse_hessian
     from functrace.scipy.sparse.derivatives import sparse_jacobian as sparse_jacobian
     from functrace.viz.show import show as show

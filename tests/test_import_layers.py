@@ -17,7 +17,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {
-    "caches", "distribution", "errors", "keys", "lazy", "locks", "names", "phases", "source", "specialize",
+    "caches", "distribution", "errors", "keys", "lazy", "locks", "names", "phases", "saving", "source", "specialize",
     "threads", "tree", "typing",
 }  # fmt: skip
 LAYERS = [

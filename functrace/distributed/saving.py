@@ -12,7 +12,6 @@ Layer: 8.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import io
 import json
@@ -25,6 +24,7 @@ import numpy as np
 
 from functrace.distributed.devices import _jax  # pyright: ignore[reportPrivateUsage]
 from functrace.errors import ArgumentError, ParseError, UnsupportedFunctionError
+from functrace.saving.files import digest, is_extended, npy, write_atomically
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 
@@ -189,10 +189,8 @@ def _check_leaf(name: str, leaf: Leaf, is_abstract: bool = False) -> None:
     else:
         dtype = getattr(leaf, "dtype", None)
         is_array = hasattr(leaf, "shape") and (is_abstract or hasattr(leaf, "__array__"))
-    if is_array and isinstance(dtype, np.dtype):
-        of_ml_dtypes = dtype.kind == "V" and not issubclass(dtype.type, np.void)
-        if dtype.kind in "biufc" or of_ml_dtypes:
-            return
+    if is_array and isinstance(dtype, np.dtype) and (dtype.kind in "biufc" or is_extended(dtype)):
+        return
     raise ArgumentError(
         f"{'load' if is_abstract else 'save'}: the leaf {name or 'itself'} is a "
         f"{type(leaf).__name__}{f' of dtype {dtype}' if dtype is not None else ''}, not an array of "
@@ -255,9 +253,9 @@ def _save_files(place: Path, names: Sequence[str], leaves: Sequence[Any]) -> Non
     for number, leaf in enumerate(leaves):
         for start, data in _parts_here(leaf, rank):
             file = f"{number:05d}.{'_'.join(map(str, start)) or '0'}.npy"
-            content = _npy(data)
+            content = npy(data)
             write_atomically(place / file, content)
-            parts.append(SavedPart(number, start, data.shape, file, _digest(content)))
+            parts.append(SavedPart(number, start, data.shape, file, digest(content)))
     write_atomically(own, json.dumps(parts).encode())
     _wait_for_all(f"written {place}")
     if rank == 0:
@@ -269,10 +267,10 @@ def _save_files(place: Path, names: Sequence[str], leaves: Sequence[Any]) -> Non
                     f"save: process 0 does not see {name} of process {k} in {place}",
                     fix="save to a disk that all processes share",
                 )
-            lists[name] = _digest((place / name).read_bytes())
+            lists[name] = digest((place / name).read_bytes())
         described = [SavedLeaf(n, *_described(x)) for n, x in zip(names, leaves, strict=True)]
         manifest = {"version": VERSION, "leaves": described, "lists": lists}
-        manifest["digest"] = _digest(json.dumps(manifest).encode())
+        manifest["digest"] = digest(json.dumps(manifest).encode())
         write_atomically(place / MANIFEST, json.dumps(manifest).encode())
     _wait_for_all(f"saved {place}")
 
@@ -299,35 +297,6 @@ def _parts_here(leaf: Leaf, rank: int) -> list[tuple[tuple[int, ...], np.ndarray
         for shard in shards
         if shard.replica_id == 0
     ]
-
-
-def _npy(data: np.ndarray[Any, Any]) -> bytes:
-    """Return the content of a file; dtypes that NumPy does not have are saved as bytes."""
-    if data.dtype.kind == "V":
-        data = np.ascontiguousarray(data).reshape(*data.shape, 1).view(np.uint8)
-    file = io.BytesIO()
-    np.lib.format.write_array(file, data, allow_pickle=False)
-    return file.getvalue()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that is there as a whole, or not at all, even if the machine stops."""
-    part = path.with_name(path.name + ".part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    if os.name != "nt":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _wait_for_all(what: str) -> None:
@@ -358,8 +327,8 @@ def _manifest(place: Path) -> tuple[list[SavedLeaf], list[SavedPart]]:
     """
     try:
         manifest = json.loads((place / MANIFEST).read_bytes())
-        digest = manifest.pop("digest")
-        if digest != _digest(json.dumps(manifest).encode()):
+        wanted = manifest.pop("digest")
+        if wanted != digest(json.dumps(manifest).encode()):
             raise ValueError("its checksum differs")
         if manifest["version"] != VERSION:
             raise ValueError(f"its version is {manifest['version']}, not {VERSION}")
@@ -375,7 +344,7 @@ def _manifest(place: Path) -> tuple[list[SavedLeaf], list[SavedPart]]:
     return saved, parts
 
 
-def _read(path: Path, digest: str) -> bytes:
+def _read(path: Path, wanted: str) -> bytes:
     """Read a file.
 
     Raises:
@@ -385,7 +354,7 @@ def _read(path: Path, digest: str) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise ParseError(f"load: {path} cannot be read: {error}", fix=_EARLIER) from error
-    if _digest(content) != digest:
+    if digest(content) != wanted:
         raise ParseError(f"load: {path} is damaged: its checksum differs", fix=_EARLIER)
     return content
 

@@ -137,12 +137,12 @@ def test_files_of_objects_are_not_unpickled(tmp_path: Path) -> None:
     ft.distributed.save(place, {"x": np.ones(1)}, writer="npy")
     np.save(place / "00000.0.npy", np.array([print], object), allow_pickle=True)
     rows = json.loads((place / "process_00000.json").read_bytes())
-    rows[0][4] = saving._digest((place / "00000.0.npy").read_bytes())
+    rows[0][4] = saving.digest((place / "00000.0.npy").read_bytes())
     (place / "process_00000.json").write_text(json.dumps(rows))
     manifest = json.loads((place / "manifest.json").read_bytes())
     del manifest["digest"]
-    manifest["lists"]["process_00000.json"] = saving._digest(json.dumps(rows).encode())
-    manifest["digest"] = saving._digest(json.dumps(manifest).encode())
+    manifest["lists"]["process_00000.json"] = saving.digest(json.dumps(rows).encode())
+    manifest["digest"] = saving.digest(json.dumps(manifest).encode())
     (place / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ParseError, match="damaged"):
         ft.distributed.load(place, {"x": np.ones(1)})

@@ -1,0 +1,1 @@
+"""Tests of `functrace.save` and `functrace.load`."""
