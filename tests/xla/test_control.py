@@ -224,3 +224,31 @@ def test_schedules_of_loops_are_refused_and_the_loops_themselves_run() -> None:
     np.testing.assert_allclose(run(x), f(x), rtol=1e-14)
     with pytest.raises(ft.errors.UnsupportedFunctionError, match="checkpoint the body"):
         ft.jit(ft.grad(lambda x: f(x, checkpoint=5)), backend="xla")(x)
+
+
+def test_a_ported_function_of_pytorch_under_vmap_of_grad() -> None:
+    import functrace.torch as torch
+
+    class Softplus(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return torch.log1p(torch.exp(-x.abs())) + x.clamp(min=0.0)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return 3.0 * g * torch.sigmoid(x)  # (the factor shows that it is this rule)
+
+    each = ft.vmap(ft.grad(Softplus.apply))
+    x = np.linspace(-3.0, 3.0, 7)
+    found = ft.jit(each, backend="xla")(x)
+    np.testing.assert_allclose(found, 3.0 / (1.0 + np.exp(-x)), rtol=1e-14)
+    np.testing.assert_allclose(found, each(x), rtol=1e-14)
+    second = ft.vmap(ft.grad(ft.grad(Softplus.apply)))
+    np.testing.assert_allclose(ft.jit(second, backend="xla")(x), second(x), rtol=1e-13)
