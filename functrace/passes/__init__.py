@@ -19,6 +19,7 @@ from functrace.passes.pipeline import (
 )
 from functrace.passes.rematerialize import rematerialize_values
 from functrace.passes.sink import sink_operations
+from functrace.passes.stable_forms import STABLE_FORMS, StableForm, stable
 from functrace.passes.user_passes import UserPass, as_passes
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
     "LATE",
     "PIPELINE",
     "REORDERING",
+    "STABLE_FORMS",
     "Pass",
+    "StableForm",
     "UserPass",
     "applied",
     "as_passes",
@@ -37,5 +40,6 @@ __all__ = [
     "optimized",
     "rematerialize_values",
     "sink_operations",
+    "stable",
     "without",
 ]
