@@ -39,6 +39,7 @@ __all__ = [
     "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "export",
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "load", "map",
+    "memory_plan",
     "numpy", "policies",
     "primitive", "pure_callback", "residual_policy", "save", "saved_residuals", "scan", "show",
     "sparse_hessian",
@@ -62,6 +63,7 @@ _FILES = {
     "api.differentiation.strong_zeros": "strong_zero",
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
     "api.residuals.context": "residual_policy",
+    "api.residuals.memory": "memory_plan",
     "api.staging.disabling": "disable_jit",
     "api.staging.exporting": "export",
     "saving.trees": "load save",
@@ -120,6 +122,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
     from functrace.api.residuals.context import residual_policy as residual_policy
+    from functrace.api.residuals.memory import memory_plan as memory_plan
     from functrace.api.staging.disabling import disable_jit as disable_jit
     from functrace.api.staging.exporting import export as export
     from functrace.saving.trees import load as load

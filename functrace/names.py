@@ -53,7 +53,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "make_jaxpr": "functrace.trace",
         "make_jvp": "functrace.jvp, or functrace.linearize",
         "make_vjp": "functrace.vjp(f, x), which returns the result and the pullback",
-        "memory_plan": "functrace.saved_residuals(f), which lists what is kept, or functrace.policies.budget",
         "named_call": "functrace.jit",
         "njit": "functrace.jit",
         "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",

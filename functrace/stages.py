@@ -1,5 +1,5 @@
 """Types of objects that transforms return, for annotations: ``Jitted``, ``CacheInfo``,
-``GuardsInfo``, ``ProgramPage``, ``Residuals``.
+``GuardsInfo``, ``MemoryPlan``, ``ProgramPage``, ``Residuals``.
 
 Layer: 8 (api).
 """
@@ -7,6 +7,16 @@ Layer: 8 (api).
 from functrace.api.residuals.checkpointing import Residuals
 from functrace.api.staging.jitted import Jitted
 from functrace.api.staging.program_cache import CacheInfo, GuardsInfo
+from functrace.executor.memory.timeline import MemoryPlan, MemoryPoint, MemoryValue
 from functrace.viz.page import ProgramPage
 
-__all__ = ["CacheInfo", "GuardsInfo", "Jitted", "ProgramPage", "Residuals"]
+__all__ = [
+    "CacheInfo",
+    "GuardsInfo",
+    "Jitted",
+    "MemoryPlan",
+    "MemoryPoint",
+    "MemoryValue",
+    "ProgramPage",
+    "Residuals",
+]

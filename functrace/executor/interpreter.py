@@ -69,7 +69,7 @@ class InstructionList:
         program: its source program, whose variables are the first indices of the list of values.
     """
 
-    __slots__ = ("code", "inputs", "origins", "outputs", "primitives", "program", "values")
+    __slots__ = ("code", "inputs", "origins", "outputs", "program", "rows", "turned", "values")
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -82,10 +82,12 @@ class InstructionList:
         """Indices of the outputs, each with a flag: True if its value may share memory with another
         value.
         """
-        self.primitives: list[Primitive] = []
-        """Primitives of the values behind the program's variables."""
+        self.rows: list[TemplateInstruction] = list[TemplateInstruction]()
+        """Operations of the values behind the program's variables."""
         self.origins: list[int] = []
         """For the same values, the program's variable from which each derives."""
+        self.turned: int | None = None
+        """Index of the first value of the reverse pass; ``None`` without one."""
 
     def __len__(self) -> int:
         return len(self.code) // WIDTH
@@ -96,7 +98,9 @@ class InstructionList:
         origin = place if place < count else self.origins[place - count]
         position = program.positions[origin] if 0 <= origin < len(program.positions) else None
         return CurrentOperation(
-            program.columns.primitives[place] if place < count else self.primitives[place - count],
+            program.columns.primitives[place]
+            if place < count
+            else self.rows[place - count].primitive,
             position,
         )
 
@@ -386,14 +390,21 @@ class TemplateInstruction(NamedTuple):
         function: the function; for a constant, its value.
         first, second: slots, or a tuple of them. With numbers, one entry per operand: a slot, or a
             number or array in a list. With a literal, two slots and a `_LiteralCall`.
-        primitive: the primitive.
+        piece: the operation.
+        specs: avals of its operands, or the types of numbers.
     """
 
     kind: int
     function: Any
     first: Any
     second: Any
-    primitive: Primitive
+    piece: TemplateOperation
+    specs: tuple[Spec, ...]
+
+    @property
+    def primitive(self) -> Primitive:
+        """The primitive."""
+        return self.piece.primitive
 
 
 class _LiteralCall(NamedTuple):
@@ -411,6 +422,11 @@ class _LiteralCall(NamedTuple):
 
 
 FIXED, WITH_NUMBERS, WITH_LITERAL = -1, -2, -3
+
+_SUM = TemplateInstruction(
+    TWO, np.add, 0, 1, TemplateOperation(add_p, (0, 1), (), ShapeDtype((), np.dtype(float))), ()
+)
+"""The sum of two cotangents; its aval is that of its operands."""
 
 
 class TemplateInstructions(NamedTuple):
@@ -436,7 +452,7 @@ def _rows(template: Template, primitive: Primitive, params: Params) -> TemplateI
     own = _row(TemplateOperation(primitive, tuple(places), params, result), numbers, given)
     specs: list[Spec] = [*template.specs, *[piece.aval for piece in template.pieces]]
     pieces = [
-        TemplateInstruction(FIXED, template.constants[place], 0, 0, piece.primitive)
+        TemplateInstruction(FIXED, template.constants[place], 0, 0, piece, ())
         if piece.primitive is CONSTANT
         else _row(piece, template.numbers, specs)
         for place, piece in enumerate(template.pieces)
@@ -473,7 +489,12 @@ def _row(
     if own >= 0 and is_pair and isinstance(kinds[1 - own], ShapeDtype):
         dtype = number_dtype(primitive, kinds, own) if aval.shape else None
         return TemplateInstruction(
-            WITH_LITERAL, function, tuple(places), _LiteralCall(own, scalar, dtype), primitive
+            WITH_LITERAL,
+            function,
+            tuple(places),
+            _LiteralCall(own, scalar, dtype),
+            piece,
+            tuple(kinds),
         )
     if own < 0 and scalar is not None:
         function = scalar
@@ -482,10 +503,10 @@ def _row(
         array = number_array(primitive, kinds, at, fixed[0])
         places[at] = [fixed[0] if array is None else array]
     if fixed or own >= 0:
-        return TemplateInstruction(WITH_NUMBERS, function, tuple(places), None, primitive)
+        return TemplateInstruction(WITH_NUMBERS, function, tuple(places), None, piece, tuple(kinds))
     if arity in (ONE, TWO):
-        return TemplateInstruction(arity, function, operands[0], operands[-1], primitive)
-    return TemplateInstruction(ANY, function, operands, (), primitive)
+        return TemplateInstruction(arity, function, operands[0], operands[-1], piece, tuple(kinds))
+    return TemplateInstruction(ANY, function, operands, (), piece, tuple(kinds))
 
 
 def _first(value: Any, *_others: object) -> Any:
@@ -527,7 +548,7 @@ class ListSink:
                 if place < 0
                 else primitives[place]
                 if place < count
-                else made.primitives[place - count]
+                else made.rows[place - count].primitive
             )
             foreign = (
                 primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
@@ -541,7 +562,9 @@ class ListSink:
         return i
 
     def constant(self, value: Constant, aval: ShapeDtype) -> int:
-        """Add a constant; returns its index."""
+        """Add a constant; returns its index. The first one is the seed of the reverse pass."""
+        if self._made.turned is None:
+            self._made.turned = self._next
         return self._numbers.add(value)
 
     # -- forward -------------------------------------------------------------------------------
@@ -591,7 +614,7 @@ class ListSink:
         if rows is None:
             rows = template.kernel = _rows(template, columns.primitives[k], columns.params[k])
         slots = [*operands, k, -1]
-        kind, function, a, b, _ = own = rows.own
+        kind, function, a, b, _, _ = own = rows.own
         if kind > 0:
             self._code += (kind, function, slots[a], slots[b], k)
         else:
@@ -618,7 +641,7 @@ class ListSink:
         """Write the sum of two cotangents."""
         place = self._next
         self._code += (TWO, np.add, a, b, place)
-        self._made.primitives.append(add_p)
+        self._made.rows.append(_SUM)
         self._made.origins.append(k)
         self._next = place + 1
         return place
@@ -628,7 +651,7 @@ class ListSink:
         rows: TemplateInstructions = template.kernel
         code, made, place = self._code, self._made, self._next
         for row in rows.pieces[first:end]:
-            kind, function, a, b, primitive = row
+            kind, function, a, b, _, _ = row
             if kind > 0:
                 code += (kind, function, slots[a], slots[b], place)
             elif kind == FIXED:
@@ -637,7 +660,7 @@ class ListSink:
             else:
                 code += (*self._instruction(row, slots), place)
             slots.append(place)
-            made.primitives.append(primitive)
+            made.rows.append(row)
             made.origins.append(k)
             place += 1
         self._next = place
@@ -648,7 +671,7 @@ class ListSink:
         """Return an instruction, without its result, for an operation with numbers, without
         operands, or with more than two.
         """
-        kind, function, places, of, _ = row
+        kind, function, places, of, _, _ = row
         if kind == WITH_LITERAL:
             pair: tuple[int, int] = places
             first, second = slots[pair[0]], slots[pair[1]]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from functrace.executor import interpreter
@@ -64,6 +65,12 @@ OVERHEAD = 1 << 13
 
 STEPS = HEAVY // OVERHEAD
 """Assumed number of steps of a loop of unknown length: enough for it to be compiled."""
+
+
+Watch = Callable[["Runner", Sequence[Any], Sequence[Position]], "list[Any] | None"]
+WATCHED: ContextVar[Watch | None] = ContextVar("functrace_watched", default=None)
+"""Called with every runner that is called on traced values, its arguments and lines; may record the
+run, and return its results."""
 
 
 class Tier(NamedTuple):
@@ -288,6 +295,11 @@ class Runner:
 
     def _recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
         """Run on traced values: record a call, or else all operations; returns fresh handles."""
+        watched = WATCHED.get()
+        if watched is not None:
+            results = watched(self, arguments, lines)
+            if results is not None:
+                return results
         inner = self._inner
         if inner is None:
             inner = self._inner = CallableProgram(self.folded)
@@ -313,6 +325,12 @@ class Runner:
                 mean_work(self.flat) >= HEAVY and len(self.flat.schedule) <= LONGEST_COMPILED
             )
         return heavy
+
+    def instructions(self) -> InstructionList | None:
+        """Return the instruction list that a call runs; ``None`` if it runs compiled code."""
+        if self._compiled is not None or (self._listed is None and self._is_heavy()):
+            return None
+        return interpreter.listed(self.flat) if self._listed is None else self._listed
 
     def interpret(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
         """Run as an instruction list; see `__call__`."""
@@ -380,14 +398,23 @@ def compile_at_once(
             library's own.
         backend: its compiler; NumPy source by default.
     """
-    rows = applied(passes)
-    flat = optimized(
-        Runner(program, backend).flat, rows if backend is None else backend.policy.passes(rows)
-    )
+    flat = flat_at_once(program, passes, backend)
     if len(flat.schedule) > LONGEST_COMPILED:
         runner = Runner(flat)
         return lambda *values: runner(values)
     return compile_flat(flat, backend, donated)
+
+
+def flat_at_once(
+    program: Program, passes: Sequence[Pass] = (), backend: Backend | None = None
+) -> Program:
+    """Return the program that `compile_at_once` compiles: without calls, after all passes but the
+    last ones.
+    """
+    rows = applied(passes)
+    return optimized(
+        Runner(program, backend).flat, rows if backend is None else backend.policy.passes(rows)
+    )
 
 
 OFTEN: Final = 32

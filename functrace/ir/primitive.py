@@ -328,8 +328,9 @@ class Primitive:
         blind: True if the jvp rule never reads the value of a Python number among the operands, but
             forwards it; see Note [Numbers that rules look at] in transforms/templates.py.
         warns: name in warnings, if it is not ``name``.
-        scratch: memory that ``eval`` needs besides operands and results, as a multiple of its
-            (first) result.
+        scratch: memory that ``eval`` needs besides operands and results: as a multiple of its
+            (first) result, or called as ``scratch(inputs, outputs, params)`` like ``flops``, which
+            returns bytes.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -371,12 +372,30 @@ class Primitive:
     holds: SubPrograms | None = None
     by_rule: bool = False
     mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
-    scratch: float = 0.0
+    scratch: (
+        float | Callable[[tuple[ShapeDtype, ...], tuple[ShapeDtype, ...], Mapping[str, Any]], float]
+    ) = 0.0
     blind: bool = False
     warns: str | None = None
 
     def __repr__(self) -> str:
         return self.name
+
+    def work_bytes(
+        self, specs: Sequence[Spec], outputs: Sequence[ShapeDtype], params: Params
+    ) -> int:
+        """Return the bytes that ``eval`` needs besides operands and results; see ``scratch``.
+
+        Args:
+            specs: avals of the operands, or types of numbers.
+            outputs: avals of the results.
+            params: static parameters.
+        """
+        scratch = self.scratch
+        if not callable(scratch):
+            return int(scratch * outputs[0].nbytes)
+        inputs = tuple([s if isinstance(s, ShapeDtype) else ShapeDtype((), s) for s in specs])
+        return int(scratch(inputs, tuple(outputs), dict(zip(self.params, params, strict=False))))
 
     @property
     def is_ufunc(self) -> bool:

@@ -414,6 +414,7 @@ def jit(
     jitted.passes = tuple(rows)  # type: ignore[attr-defined]
     jitted.backend = compiler  # type: ignore[attr-defined]
     jitted.device_arrays = device_arrays  # type: ignore[attr-defined]
+    jitted.donated = donated  # type: ignore[attr-defined]
     return jitted
 
 

@@ -11,7 +11,7 @@ Layer: 7.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
@@ -31,9 +31,10 @@ from functrace.executor.plan.reuse import BufferTracker
 from functrace.executor.policy import NUMPY_POLICY, Policy
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.ir.structures import FusionGroup, Loop, Structure
+from functrace.ir.structures import Branch, FusionGroup, Loop, Structure
 from functrace.ir.symbolic_numbers import SymbolicNumber
 from functrace.locks import cached_property
+from functrace.ops.shaping import reshape_p
 from functrace.passes import PIPELINE, optimized
 
 
@@ -103,33 +104,77 @@ class Plan:
     def alive(self) -> tuple[int, ...]:
         """Live bytes of arrays that the program has allocated, by operation; bodies included.
 
-        Arguments and constants are not counted. Temporaries of kernels are, if known
+        Arguments and constants are not counted. Work memory of NumPy's functions is
         (`Primitive.scratch`). An operation that may return a view counts as if it did not.
+        `functrace.executor.memory` has the same figures with the arrays behind them.
         """
-        avals, owners = self.program.avals, self.owners
+        avals, roots, own = self.program.avals, self.memory, self.made
         readers: Counter[int] = Counter()
-        own: set[int] = set()
         found: list[int] = []
         now = 0
         for i in self.program.output_ids:
-            readers[owners.get(i, i)] += 1
+            readers[roots.get(i, i)] += 1
         for step in self.steps:
-            results = self.results(step)
-            for j in results:
-                if owners[j] == j:
-                    own.add(j)
+            for j in self.results(step):
+                if roots[j] == j:
                     now += avals[j].nbytes
-                readers[owners[j]] += 1
-            primitive = self.program.ops[step.first][0]
-            found.append(
-                now + self._inside(step) + int(primitive.scratch * avals[step.first].nbytes)
-            )
+                readers[roots[j]] += 1
+            found.append(now + self._inside(step) + self.work_bytes(step))
             for i in self.freed(step):
-                root = owners.get(i, i)
+                root = roots.get(i, i)
                 readers[root] -= 1
                 if root in own and not readers[root]:
                     now -= avals[root].nbytes
         return tuple(found)
+
+    @cached_property
+    def memory(self) -> Mapping[int, int]:
+        """By variable that an operation computes, the one whose memory it is in.
+
+        As `owners`, but for a ``reshape`` that copies, since its operand's memory is not in order:
+        it may return a view, and NumPy returns a new array.
+        """
+        program = self.program
+        copies = [
+            step.first
+            for step in self.steps
+            if program.ops[step.first][0] is reshape_p
+            and (i := program.ops[step.first][1][0]) >= 0
+            and program.ops[i][0].view
+            and program.ops[i][0] is not reshape_p
+        ]
+        if not any(self.views.get(k, k) is None for k in copies):
+            return self.owners
+        roots = dict(self.owners)
+        for step in self.steps:
+            k = step.first
+            primitive, operands, _ = program.ops[k]
+            if k in copies and self.views[k] is None:
+                roots[k] = k
+            elif primitive.view and roots[k] != k:
+                roots[k] = roots.get(operands[0], operands[0])
+            elif step.into is not None:
+                roots[k] = roots.get(step.into, step.into)
+        return roots
+
+    def work_bytes(self, step: Step) -> int:
+        """Return the bytes that an operation takes for itself, and frees at its end."""
+        program, k = self.program, step.first
+        primitive, operands, params = program.ops[k]
+        if not primitive.scratch:
+            return 0
+        outputs = tuple([program.avals[j] for j in self.results(step)])
+        return primitive.work_bytes(tuple(map(program.spec, operands)), outputs, params)
+
+    def returns_of_bodies(self, step: Step) -> bool:
+        """Return True if the results of an operation are arrays that its body allocates."""
+        structure = step.structure
+        if structure is None or type(structure) in (FusionGroup, Loop):
+            return False
+        if type(structure) is Branch and structure.by_example:
+            return False  # the results are selected from those of the bodies
+        ends = [body.program.avals[i] for body in step.bodies[-1:] for i in body.program.output_ids]
+        return ends == [self.program.avals[j] for j in self.results(step)]
 
     def _inside(self, step: Step) -> int:
         """Return the bytes that the sub-programs of an operation need besides its results."""
@@ -139,9 +184,9 @@ class Plan:
             count = step.structure.carries[-1]
             return max([body._as_step(body.program.output_ids[:count]) for body in step.bodies])
         most = max([body.peak_bytes for body in step.bodies])
-        ends = [body.program.avals[i] for body in step.bodies[-1:] for i in body.program.output_ids]
-        results = [self.program.avals[j] for j in self.results(step)]
-        return max(0, most - sum([aval.nbytes for aval in ends])) if ends == results else most
+        if not self.returns_of_bodies(step):
+            return most
+        return max(0, most - sum([self.program.avals[j].nbytes for j in self.results(step)]))
 
     def _as_step(self, carried: Sequence[int]) -> int:
         """Return the peak bytes of one step of a loop; a step overwrites the carries of two steps
@@ -152,7 +197,7 @@ class Plan:
         for step, alive in zip(self.steps, self.alive, strict=True):
             if step.into is None:
                 waiting.difference_update(self.results(step))
-            found.append(alive + sum([avals[i].nbytes for i in waiting if i in self._made]))
+            found.append(alive + sum([avals[i].nbytes for i in waiting if i in self.made]))
             waiting.difference_update(self.results(step))
         return max(found, default=0)
 
@@ -170,9 +215,9 @@ class Plan:
     @cached_property
     def peak_bytes(self) -> int:
         """Peak of live bytes of arrays that the program has allocated; see `alive`."""
-        avals, owners, outputs = self.program.avals, self.owners, self.program.output_ids
-        roots = {owners.get(i, i) for i in outputs}
-        ends = sum([avals[r].nbytes for r in roots if r in self._made])
+        avals, memory, outputs = self.program.avals, self.memory, self.program.output_ids
+        roots = {memory.get(i, i) for i in outputs}
+        ends = sum([avals[r].nbytes for r in roots if r in self.made])
         copies = sum(
             [avals[i].nbytes for i, copied in zip(outputs, self.copied, strict=True) if copied]
         )
@@ -218,7 +263,8 @@ class Plan:
         return found
 
     @cached_property
-    def _made(self) -> set[int]:
+    def made(self) -> Set[int]:
+        """The variables that operations compute."""
         return {j for step in self.steps for j in self.results(step)}
 
     def __str__(self) -> str:
