@@ -38,12 +38,13 @@ __all__ = [
     "custom_vjp",
     "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "export",
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
-    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "load", "map",
-    "memory_plan",
+    "ir", "is_traced", "jacfwd", "jacrev", "jet", "jit", "jvp", "laplacian",
+    "linear_transpose", "linearize", "load", "map", "memory_plan",
     "numpy", "policies",
     "primitive", "pure_callback", "residual_policy", "save", "saved_residuals", "scan", "show",
     "sparse_hessian",
-    "sparse_jacobian", "stop_gradient", "strong_zero", "switch", "to_jax", "to_torch", "trace",
+    "sparse_jacobian", "stop_gradient", "strong_zero", "switch", "taylor", "to_jax",
+    "to_torch", "trace",
     "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
@@ -61,6 +62,7 @@ _FILES = {
     "api.differentiation.jacobians": "elementwise_grad hessian hvp jacfwd jacrev",
     "api.differentiation.linear": "linear_transpose",
     "api.differentiation.strong_zeros": "strong_zero",
+    "api.differentiation.taylor": "jet laplacian taylor",
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
     "api.residuals.context": "residual_policy",
     "api.residuals.memory": "memory_plan",
@@ -118,6 +120,9 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.differentiation.jacobians import jacrev as jacrev
     from functrace.api.differentiation.linear import linear_transpose as linear_transpose
     from functrace.api.differentiation.strong_zeros import strong_zero as strong_zero
+    from functrace.api.differentiation.taylor import jet as jet
+    from functrace.api.differentiation.taylor import laplacian as laplacian
+    from functrace.api.differentiation.taylor import taylor as taylor
     from functrace.api.residuals.checkpointing import checkpoint as checkpoint
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals

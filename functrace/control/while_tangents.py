@@ -25,7 +25,7 @@ def pushed(trip: Trip, primals: Values, tangents: Tangents) -> DerivedLoop:
     """Build the loop of values and tangents; its results are converted to outputs and their
     tangents.
     """
-    found = _activity(trip, tangents)
+    found = activity(trip, [t is not None for t in tangents])
     fixed, groups = trip.groups(primals)
     dots = [t for t in tangents[: trip.constants] if t is not None]
     starts = _starts(trip, tangents, found)
@@ -83,7 +83,7 @@ def linearized(trip: Trip, primals: Values, tangents: Tangents) -> tuple[Trip, D
 
     The results of the linear part are converted to tangents.
     """
-    found = _activity(trip, tangents)
+    found = activity(trip, [t is not None for t in tangents])
     fixed, groups = trip.groups(primals)
     dots = [t for t in tangents[: trip.constants] if t is not None]
     starts = _starts(trip, tangents, found)
@@ -190,11 +190,15 @@ class _Active(NamedTuple):
     split: SplitProgram
 
 
-def _activity(trip: Trip, tangents: Tangents) -> list[_Active]:
+def activity(trip: Trip, moving: Sequence[bool]) -> list[_Active]:
     """Return the activity of each phase: a carry that gets a tangent in a step has one from the
     start.
+
+    Args:
+        trip: the loop.
+        moving: flags of the operands that have tangents.
     """
-    fixed, groups = trip.groups([t is not None for t in tangents])
+    fixed, groups = trip.groups(moving)
     kept: list[bool] = []
     found: list[_Active] = []
     for body, carry in zip(trip.bodies, groups, strict=True):

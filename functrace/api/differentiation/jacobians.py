@@ -191,7 +191,7 @@ def without_calls(program: Program) -> Program:
 def _rows(pullback: Pullback) -> PyTree:
     """Apply a pullback to all unit vectors: the first axis is the elements of the results."""
     avals, tree = pullback.out_avals, pullback.out_tree
-    basis = _basis(avals)
+    basis = basis_of(avals)
     if len(basis) == 1 and avals[0].size == 1:
         return map_leaves(
             lambda row: reshape(row, (1, *shape_of(row))),
@@ -275,7 +275,7 @@ def jacfwd(
             key = ("jacfwd", point.active, len(call.outputs))
             found, arguments = call.transformed(key, build)
             flat = found.runner(
-                [*arguments, *([] if found.is_whole else _basis(point.avals))], call.lines
+                [*arguments, *([] if found.is_whole else basis_of(point.avals))], call.lines
             )
         columns = flat[call.auxiliary :]
         if not found.is_whole:
@@ -558,7 +558,7 @@ def _count(avals: Sequence[ShapeDtype]) -> int:
     return sum([aval.size for aval in avals])
 
 
-def _basis(avals: Sequence[ShapeDtype]) -> Sequence[Any]:
+def basis_of(avals: Sequence[ShapeDtype]) -> Sequence[Any]:
     """Return arrays like the leaves with a new first axis, the unit vectors of the whole pytree."""
     return _small_basis(tuple(avals)) if _count(avals) <= SMALL_BASIS else _new_basis(avals)
 

@@ -1,0 +1,9 @@
+"""Taylor mode: derivatives of any order along a curve, by recurrences for Taylor coefficients.
+
+    series.py   power series that are computed coefficient by coefficient, and the walk over a program
+    rules.py    recurrences of products, quotients and powers, one row per primitive
+
+Loops and branches are in functrace/control/taylor.py, since their bodies are programs.
+
+Layer: 4.
+"""

@@ -1,0 +1,71 @@
+"""`functrace.jet` has the conventions of JAX's, and sparse derivatives the patterns of CasADi's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+FUNCTIONS: dict[str, Any] = {
+    "sin": lambda np, x: np.sin(x),
+    "exp of a square": lambda np, x: np.exp(-(x**2)),
+    "quotient": lambda np, x: np.tanh(x) / (1.0 + x**2),
+    "product": lambda np, x: np.sum(x) * np.log(x),
+    "matmul": lambda np, x: np.reshape(x, (2, 2)) @ np.reshape(np.cos(x), (2, 2)),
+}
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_jet_equals_that_of_jax(name: str, scaled: bool) -> None:
+    jax = pytest.importorskip("jax")
+    from jax.experimental.jet import jet
+
+    f, rng = FUNCTIONS[name], np.random.default_rng(1)
+    x, series = rng.uniform(0.3, 1.0, 4), list(rng.standard_normal((4, 4)))
+    value, terms = ft.jet(lambda x: f(np, x), (x,), (series,), factorial_scaled=scaled)
+    with jax.enable_x64(True):
+        given = [jax.numpy.asarray(s) for s in series]
+        expected, wanted = jet(
+            lambda x: f(jax.numpy, x),
+            (jax.numpy.asarray(x),),
+            (given,),
+            factorial_scaled=scaled,
+        )
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+        for found, other in zip(terms, wanted, strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-9, atol=1e-11)
+
+
+def test_sparse_derivatives_equal_those_of_casadi() -> None:
+    casadi = pytest.importorskip("casadi")
+    n = 12
+    x = np.linspace(0.2, 1.3, n)
+
+    def residual(x: Any) -> Any:
+        return x[1:] * np.exp(x[:-1]) + x[0]
+
+    def energy(x: Any) -> Any:
+        return np.sum((x[1:] - x[:-1] ** 2) ** 2) + x[0] * np.sum(x**3)
+
+    u = casadi.SX.sym("u", n)
+    made = u[1:] * casadi.exp(u[:-1]) + u[0]
+    total = casadi.sumsqr(u[1:] - u[:-1] ** 2) + u[0] * casadi.sum1(u**3)
+    for f, theirs, of in (
+        (residual, casadi.jacobian(made, u), ft.sparse_jacobian),
+        (energy, casadi.hessian(total, u)[0], ft.sparse_hessian),
+    ):
+        expected = casadi.Function("d", [u], [theirs])(x)
+        found = of(f)(x)
+        np.testing.assert_allclose(found.toarray(), np.array(expected), rtol=1e-11, atol=1e-12)
+        pattern = np.array(casadi.DM(theirs.sparsity(), 1)) != 0
+        np.testing.assert_array_equal(of(f).plan(x).pattern.toarray(), pattern)
+        coloured = (
+            theirs.sparsity().star_coloring()
+            if f is energy
+            else (theirs.sparsity().T.uni_coloring(theirs.sparsity()))
+        )
+        assert of(f).plan(x).sweeps <= coloured.size2()
