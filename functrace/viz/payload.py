@@ -10,11 +10,12 @@ Layer: 8 (api).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.control.residuals import PackPolicy, pack_p, unpack_p
+from functrace.control.policies import described, is_policy
+from functrace.control.residuals import PackPolicy, unpack_p
 from functrace.ir.aval import Constant
 from functrace.ir.cost import EquationCost, program_cost
 from functrace.ir.primitive import Primitive
@@ -190,15 +191,10 @@ def _policy_text(primitive: Primitive, params: dict[str, Any]) -> str:
     if isinstance(policy, PackPolicy):
         names = [getattr(f, "__qualname__", type(f).__name__) for f in (policy.pack, policy.unpack)]
         return printable(f"pack({', '.join(names)})")
-    if primitive is pack_p or not isinstance(policy, tuple):
-        return printable(str(policy))[:LONGEST_TEXT]
-    words = [str(word) for word in cast("tuple[object, ...]", policy)]
-    if not words:
+    if policy == ():
         return ""
-    if words[0] == "recompute":
-        names = ", ".join(map(repr, words[1:]))
-        return printable(f"save_names({names})" if names else "recompute")
-    return printable(", ".join(words))
+    text = described(policy) if is_policy(policy) else str(policy)
+    return printable(text.replace("policies.", ""))[:LONGEST_TEXT]
 
 
 def _origin(program: Program, i: int) -> str:
