@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import functrace as ft
 from functrace import policies
 from functrace.control import pack_p
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, DtypeError
+from functrace.passes import inline_calls
 from functrace.policies import (
     compose,
     compress,
@@ -270,7 +271,7 @@ def test_saved_products_are_computed_once() -> None:
 
     def count(policy: Any, primitive: str) -> int:
         program = ft.trace(ft.value_and_grad(ft.checkpoint(f, policy=policy)))(X)
-        names = [e.primitive.name for e in ft.passes.inline_calls(program).equations]
+        names = [e.primitive.name for e in inline_calls(program).equations]
         return names.count(primitive)
 
     assert [count(p, "matmul") - count(save, "matmul") for p in (save_dots, recompute)] == [0, 1]
@@ -375,7 +376,7 @@ def test_pack_before_another_storage_must_return_an_array_or_bytes() -> None:
     for last in (compress("zlib"), offload()):
         assert_same(ft.grad(ft.checkpoint(f, policy=as_bytes & last))(X), ft.grad(f)(X))
         boxed = policies.pack(lambda x: [x], lambda box: box[0])
-        with pytest.raises(ft.errors.DtypeError, match="pack returned a list"):
+        with pytest.raises(DtypeError, match="pack returned a list"):
             ft.grad(ft.checkpoint(f, policy=boxed & last))(X)
 
 
@@ -426,7 +427,7 @@ def test_values_are_packed_as_soon_as_they_are_computed() -> None:
         return np.sum(x)
 
     program = ft.trace(ft.grad(ft.checkpoint(f, policy=save_dots & note)))(X)
-    names = [e.primitive.name for e in ft.passes.inline_calls(program).equations]
+    names = [e.primitive.name for e in inline_calls(program).equations]
     first = names.index("pack")
     assert names[:first].count("matmul") == 1, "before the second product"
     assert pack_p.name == "pack" and names.count("pack") == 3

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -281,7 +281,7 @@ def test_decorated_function() -> None:
 
 def test_decorated_generator_has_the_policy_in_its_steps_only() -> None:
     @LOSSY
-    def steps(x: Any) -> Iterator[Any]:
+    def steps(x: Any) -> Generator[Any, Any, Any]:
         got = yield ft.grad(f)(x)
         try:
             yield ft.grad(f)(got)
@@ -289,7 +289,7 @@ def test_decorated_generator_has_the_policy_in_its_steps_only() -> None:
             yield ft.grad(f)(x)
         return ft.grad(f)(x)
 
-    def outer() -> Iterator[Any]:
+    def outer() -> Generator[Any, Any, Any]:
         return (yield from steps(X))
 
     generator = outer()
@@ -304,7 +304,7 @@ def test_decorated_generator_has_the_policy_in_its_steps_only() -> None:
     ended: list[str] = []
 
     @LOSSY
-    def closing() -> Iterator[int]:
+    def closing() -> Generator[int]:
         try:
             yield 1
         finally:
@@ -318,7 +318,7 @@ def test_decorated_generator_has_the_policy_in_its_steps_only() -> None:
 
 
 def test_blocks_of_generators_may_end_in_any_order() -> None:
-    def waiting(policy: Any) -> Iterator[None]:
+    def waiting(policy: Any) -> Generator[None]:
         with ft.residual_policy(policy):
             yield
 
