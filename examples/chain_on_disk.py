@@ -55,7 +55,10 @@ def colony() -> Float[np.ndarray, "n n"]:
     """Two spots, and very little elsewhere."""
     y, x = np.mgrid[:SIZE, :SIZE] / SIZE
     spots = [((0.3, 0.35), 0.05), ((0.6, 0.2), 0.08)]
-    return 1e-4 + sum(0.8 * np.exp(-((x - a) ** 2 + (y - b) ** 2) / r**2) for (a, b), r in spots)
+    u = np.full((SIZE, SIZE), 1e-4)
+    for (a, b), r in spots:
+        u += 0.8 * np.exp(-((x - a) ** 2 + (y - b) ** 2) / r**2)
+    return u
 
 
 def limit_memory() -> bool:

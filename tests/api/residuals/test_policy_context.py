@@ -16,7 +16,7 @@ import pytest
 import functrace as ft
 from functrace.api.residuals.context import policy_in_force
 from functrace.api.staging.disabling import ENTERED, ENTERED_COUNT
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, UnsupportedFunctionError
 from functrace.policies import compress, offload, recompute, save, save_dots
 from tests.oracles import assert_same
 
@@ -54,7 +54,7 @@ DERIVATIVES: dict[str, Callable[[Any], Any]] = {
     "hessian": lambda f: ft.hessian(f)(X[:5]),
     "vmap of grad": lambda f: ft.vmap(ft.grad(f))(X.reshape(10, 30)),
     "grad of vmap": lambda f: ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(X.reshape(10, 30)),
-    "jit of grad": lambda f: ft.jit(ft.grad(f))(X),
+    "jit of grad": lambda f: ft.jit(lambda x: ft.grad(f)(x))(X),
     "grad of jit": lambda f: ft.grad(ft.jit(f))(X),
     "grad of grad": lambda f: ft.grad(lambda x: np.sum(ft.grad(f)(x) ** 2))(X),
     "grad in scan": lambda f: ft.scan(
@@ -198,7 +198,7 @@ def test_wrong_policies_raise() -> None:
 def test_jit_keeps_a_program_per_policy(options: dict[str, Any]) -> None:
     if options.get("backend") == "native":
         pytest.importorskip("llvmlite")
-    gradient = ft.jit(lambda x, n=1: ft.grad(f)(x) * n, **options)
+    gradient: Any = ft.jit(lambda x, n=1: ft.grad(f)(x) * n, **options)
     args = (X, 1) if "static_argnums" in options else (X,)
     rtol = 1e-13 if options.get("backend") == "native" else 0.0
     for _ in range(40):  # (machine code takes calls before Python does, once there is some)
@@ -254,7 +254,7 @@ def test_refusal_of_xla_stays() -> None:
     for policy in (compress("int8"), offload(), save_dots & compress("zlib")):
         with (
             ft.residual_policy(policy),
-            pytest.raises(ft.errors.UnsupportedFunctionError, match="checkpoint"),
+            pytest.raises(UnsupportedFunctionError, match="checkpoint"),
         ):
             ft.jit(lambda x: ft.grad(lambda x: f(np.outer(x, x) @ x))(x), backend="xla")(X)
     for policy in (recompute, save_dots):
@@ -276,7 +276,7 @@ def test_decorated_function() -> None:
     jitted = ft.jit(train)
     for _ in range(2):
         assert_same(jitted(X), ROUNDED)
-    assert_same(ft.grad(LOSSY(f))(X), EXACT), "the derivative is taken outside"
+    assert_same(ft.grad(LOSSY(f))(X), EXACT)  # the derivative is taken outside
 
 
 def test_decorated_generator_has_the_policy_in_its_steps_only() -> None:
