@@ -40,7 +40,7 @@ __all__ = [
     "fori_loop", "from_jax", "grad", "hessian", "hvp",
     "ir", "is_traced", "jacfwd", "jacrev", "jet", "jit", "jvp", "laplacian",
     "linear_transpose", "linearize", "load", "map", "memory_plan",
-    "numpy", "policies",
+    "numpy", "plan", "policies",
     "primitive", "pure_callback", "residual_policy", "save", "saved_residuals", "scan", "show",
     "sparse_hessian",
     "sparse_jacobian", "stop_gradient", "strong_zero", "switch", "taylor", "to_jax",
@@ -66,6 +66,7 @@ _FILES = {
     "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
     "api.residuals.context": "residual_policy",
     "api.residuals.memory": "memory_plan",
+    "api.residuals.plans": "plan",
     "api.staging.disabling": "disable_jit",
     "api.staging.exporting": "export",
     "saving.trees": "load save",
@@ -128,6 +129,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
     from functrace.api.residuals.context import residual_policy as residual_policy
     from functrace.api.residuals.memory import memory_plan as memory_plan
+    from functrace.api.residuals.plans import plan as plan
     from functrace.api.staging.disabling import disable_jit as disable_jit
     from functrace.api.staging.exporting import export as export
     from functrace.saving.trees import load as load

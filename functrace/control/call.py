@@ -228,7 +228,7 @@ def _recomputing(
         for k, _ in program.schedule
         if program.ops[k][0] is name_p and program.ops[k][2][0] in names
     ]
-    pushed, needed = tangent_program(program, active, [*named, *program.input_ids])
+    pushed, needed = _tangents(program, active, named)
     kept = [i for i in needed if i not in program.input_ids]
     build = restrict(program, program.input_ids, [*program.output_ids, *kept], effects=True)
     place = {i: k for k, i in enumerate(program.input_ids)}
@@ -247,6 +247,24 @@ def _recomputing(
     )
     found = iter(call_program(without_kept(part.program).interned(), [*residuals, *moved], policy))
     return results[:count], [next(found) if flag else None for flag in flags]
+
+
+def _tangents(
+    program: Program, active: list[bool], named: list[int]
+) -> tuple[Program, tuple[int, ...]]:
+    """Return the program of the tangents, and the saved variables that it needs.
+
+    The derivative of an operation may read its result, of which ``name`` is a copy: then the result
+    itself is saved.
+    """
+    inputs = program.input_ids
+    results = {k: program.ops[k][1][0] for k in named}
+    saved = [*named, *[i for i in results.values() if i >= 0 and i not in inputs], *inputs]
+    pushed, needed = tangent_program(program, active, list(dict.fromkeys(saved)))
+    twice = {k for k in named if k in needed and results[k] in needed and results[k] not in inputs}
+    if not twice:
+        return pushed, needed
+    return tangent_program(program, active, [i for i in dict.fromkeys(saved) if i not in twice])
 
 
 def _transpose(

@@ -118,30 +118,43 @@ def _equation_cost(equation: Equation) -> EquationCost:
     )
     read = sum(x.aval.nbytes for x in equation.inputs if not isinstance(x, Literal))
     outputs = tuple(out.aval for out in equation.outputs)
-    count = equation.primitive.flops or _per_output
     held = _held(equation.primitive, inputs, equation.params.values())
     if held:
         flops = sum(times * cost.flops for times, cost in held)
         moved = sum(times * cost.bytes for times, cost in held)
     else:
+        count = equation.primitive.flops or _per_output
         flops, moved = count(inputs, outputs, equation.params), 0
     size = read + sum(out.nbytes for out in outputs) + moved
     return EquationCost(equation_text(equation), int(flops), size, equation.source, held)
 
 
+def program_flops(program: Program) -> int:
+    """Count the flops of a program's live operations, as `program_cost` does, without a listing."""
+    return sum([operation_flops(program, k) for k, _ in program.schedule])
+
+
 def operation_flops(program: Program, k: int) -> int:
-    """Return the flops of the operation of a program whose first result is variable ``k``."""
+    """Count the flops of one operation, with its sub-programs.
+
+    Args:
+        program: the program.
+        k: the variable of the operation's first result.
+    """
     primitive, operands, params = program.ops[k]
-    inputs = tuple(
-        program.avals[i] if i >= 0 else ShapeDtype((), type(program.literals[~i])) for i in operands
-    )
-    held = _held(primitive, inputs, params)
-    if held:
-        return sum(times * cost.flops for times, cost in held)
-    results = program.result_count(k) if primitive.many else 1
-    outputs = tuple(program.avals[k : k + results])
-    count = primitive.flops or _per_output
-    return int(count(inputs, outputs, dict(zip(primitive.params, params, strict=True))))
+    avals, literals = program.avals, program.literals
+    inputs = tuple([avals[i] if i >= 0 else ShapeDtype((), type(literals[~i])) for i in operands])
+    if primitive.holds is not None:
+        return max(
+            [
+                sum([times * program_flops(held) for times, held in way])
+                for way in primitive.holds.runs(inputs, *params)
+            ],
+            default=0,
+        )
+    count = program.result_count(k) if primitive.many else 1
+    named = dict(zip(primitive.params, params, strict=True))
+    return int((primitive.flops or _per_output)(inputs, tuple(avals[k : k + count]), named))
 
 
 def _held(

@@ -283,7 +283,10 @@ def restrict(
         )
     for k in range(len(ops) - 1, -1, -1):
         if k in needed and k not in given:
-            needed.update(i for i in ops[k][1] if i >= 0)
+            first = k
+            while ops[first][0] is RESULT:  # (the first result may be given, and others not)
+                first -= 1
+            needed.update(i for i in ops[first][1] if i >= 0)
     build = Assembly()
     used = tuple(i for i in dict.fromkeys(inputs) if keep or i in needed)
     moved = {i: build.input(avals[i]) for i in used}

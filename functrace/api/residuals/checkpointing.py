@@ -19,8 +19,10 @@ from functrace.api.capture.programs import input_names
 from functrace.api.capture.record import Operands, stage
 from functrace.api.capture.results import whole_result
 from functrace.api.capture.transformed import transformed
+from functrace.api.residuals.batches import batches_of
 from functrace.api.residuals.budget import Budget, within
 from functrace.api.residuals.context import policy_in_force, with_policy
+from functrace.api.residuals.rewriting import PREFIX
 from functrace.control.call import call_program
 from functrace.control.cond import cond_p
 from functrace.control.policies import (
@@ -124,7 +126,8 @@ def checkpoint(
         program = staged.program.interned()
         chosen = SAVE if isinstance(policy, Budget) else plain_policy(policy)
         if isinstance(policy, Budget) and program.output_ids:
-            program = within(program, policy.nbytes)
+            given = [*operands.values, *staged.captured]
+            program = within(program, policy, batches_of(given))
         computed = (
             call_program(program, [*operands.forwarded(), *staged.captured], chosen)
             if program.output_ids or program.keeps
@@ -464,6 +467,11 @@ class _ForwardProgram:
         self.program = program
         self.names: dict[int, str | None] = dict(zip(program.input_ids, names, strict=False))
         self.others = others
+        self.labels: dict[int, str] = {
+            operands[0]: params[0]
+            for primitive, operands, params in program.ops
+            if primitive is name_p and not params[0].startswith((PREFIX, *RECOMPUTE))
+        }
         self.needed = set(program.output_ids[:count])
         for k in range(len(program.ops) - 1, -1, -1):
             if k in self.needed:
@@ -494,8 +502,12 @@ class _ForwardProgram:
             return _ResidualOrigin("constant", source)
         if primitive is name_p and params == RECOMPUTE:  # the mark of an inlined call
             return self.made(operands[0])
-        if primitive is name_p:
+        if primitive is name_p and not params[0].startswith(PREFIX):
             return _ResidualOrigin(f"named {params[0]!r}", source)
+        if variable in self.labels:
+            return _ResidualOrigin(f"named {self.labels[variable]!r}", source)
+        if primitive is name_p:
+            return self.made(operands[0])
         if primitive.holds is not None and primitive.holds.gives is not None:
             given = primitive.holds.gives(variable - first, *params)
             if given is not None:

@@ -204,7 +204,7 @@ def with_policy(program: Program, policy: Policy | Budget) -> Program:
     if not is_policy(policy):
         from functrace.api.residuals.budget import within
 
-        return within(program, policy.nbytes)
+        return within(program, policy)
     closed, constants = closed_over(program)
     build = Assembly()
     inputs = [build.input(program.avals[i]) for i in program.input_ids]

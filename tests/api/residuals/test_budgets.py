@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.api.residuals.budget import parsed_bytes, peak, within
+from functrace.api.residuals.budget import Budget, choice, frontier_of, parsed_bytes, within
+from functrace.api.residuals.derivative_costs import peak
 from functrace.errors import ArgumentError
 from tests.compositions.functions import BATCH, X, scalar
 from tests.oracles import assert_same
@@ -70,14 +71,13 @@ def test_measured_memory_is_within_the_budget(share: float) -> None:
 def test_smaller_budget_rematerializes_more() -> None:
     program = ft.trace(layers)(WEIGHTS, ROWS)
     whole = peak(program)
-    assert within(program, 2 * whole) is program
+    assert within(program, Budget(2 * whole)) is program
 
-    def computed(nbytes: int) -> int:
-        made = within(program, nbytes)
-        return sum([len(op[2][0].schedule) for op in made.ops if op[0].name == "call"])
-
-    found = [computed(int(share * whole)) for share in (0.8, 0.6, 0.4)]
-    assert 0 < found[0] < found[1] < found[2] < len(program.schedule)
+    frontier = frontier_of(program, "flops")
+    found = [
+        choice(frontier, Budget(int(share * whole))).candidate.extra for share in (0.8, 0.6, 0.4)
+    ]
+    assert 0 < found[0] < found[1] < found[2] < program.cost().flops
 
 
 @pytest.mark.full
@@ -195,7 +195,8 @@ def test_peak_memory_of_control_flow_is_within_budget(name: str) -> None:
     for run in (gradient, ft.jit(gradient)):
         for _ in range(3):
             assert_same(run(x), expected, rtol=1e-12)
-        assert measured(run, x) + x.nbytes <= least + AROUND
+        held = 0 if run is gradient else x.nbytes  # un-jitted transforms hold a copy
+        assert measured(run, x) + held <= least + AROUND
 
 
 @pytest.mark.parametrize(
