@@ -243,9 +243,9 @@ def offload(directory: str | os.PathLike[str] | None = None) -> OffloadPolicy:
         True
 
     Cost:
-        writing and reading each residual once, at the speed of the disk; a file takes about 1 ms
-        to create and to delete, and so does the directory. Memory: the residuals that are being
-        written or read.
+        writing and reading each residual once, at the speed of the disk; 0.04 ms per file, and up
+        to 3 ms for the directory of a derivative. Memory: the residuals that are being written or
+        read.
 
     Source:
         ``torch.autograd.graph.save_on_cpu``.
