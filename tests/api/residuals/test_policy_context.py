@@ -41,6 +41,10 @@ def no_context_is_left() -> Iterator[None]:
     assert policy_in_force() is None and not ENTERED and ENTERED_COUNT[0] == 0
 
 
+def jitted(f: Any) -> Any:
+    return ft.jit(f)
+
+
 DERIVATIVES: dict[str, Callable[[Any], Any]] = {
     "grad": lambda f: ft.grad(f)(X),
     "value_and_grad": lambda f: ft.value_and_grad(f)(X),
@@ -55,7 +59,7 @@ DERIVATIVES: dict[str, Callable[[Any], Any]] = {
     "vmap of grad": lambda f: ft.vmap(ft.grad(f))(X.reshape(10, 30)),
     "grad of vmap": lambda f: ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(X.reshape(10, 30)),
     "jit of grad": lambda f: ft.jit(lambda x: ft.grad(f)(x))(X),
-    "grad of jit": lambda f: ft.grad(ft.jit(f))(X),
+    "grad of jit": lambda f: ft.grad(jitted(f))(X),
     "grad of grad": lambda f: ft.grad(lambda x: np.sum(ft.grad(f)(x) ** 2))(X),
     "grad in scan": lambda f: ft.scan(
         lambda c, x: (c * 0.5 + ft.grad(f)(x), None), X[:30], X.reshape(10, 30)
@@ -231,9 +235,9 @@ def test_jit_of_a_function_that_sets_the_policy() -> None:
             rounded = ft.grad(f)(x)
         return rounded, ft.grad(f)(x)
 
-    jitted = ft.jit(both)
+    of_both = ft.jit(both)
     for _ in range(2):
-        rounded, exact = jitted(X)
+        rounded, exact = of_both(X)
         assert_same(rounded, ROUNDED)
         assert_same(exact, EXACT)
 
@@ -273,9 +277,9 @@ def test_decorated_function() -> None:
 
     assert_same(train(X, scale=1.0), ROUNDED)
     assert train.__name__ == "train" and train.__doc__ == "Train."
-    jitted = ft.jit(train)
+    staged = ft.jit(train)
     for _ in range(2):
-        assert_same(jitted(X), ROUNDED)
+        assert_same(staged(X), ROUNDED)
     assert_same(ft.grad(LOSSY(f))(X), EXACT)  # the derivative is taken outside
 
 
