@@ -76,7 +76,7 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     """
     name = function_name(f)
     is_jitted = isinstance(f, Transformed) and f.transform == "jit"
-    chosen = _backend(f, backend, is_jitted)
+    _refuse_backend(f, backend, is_jitted)
     passes: Sequence[Pass] = getattr(f, "passes", ()) if is_jitted else ()
 
     @transformed("memory_plan", f)
@@ -84,8 +84,8 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     def planned(*args: object, **kwargs: object) -> MemoryPlan:
         if is_jitted or backend is not None:
             program, places = _recorded(f, args, kwargs, is_abstract=True)
-            donated = _donated(f, args, kwargs, places) if chosen is None else ()
-            return timeline_of_jit(program, name, passes, chosen, donated)
+            donated = _donated(f, args, kwargs, places)
+            return timeline_of_jit(program, name, passes, donated)
         program, runs = _recorded_call(f, args, kwargs)
         if not runs:
             program, _ = _recorded(f, args, kwargs, is_abstract=True)
@@ -95,8 +95,8 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     return planned
 
 
-def _backend(f: object, name: str | None, is_jitted: bool) -> Backend | None:
-    """Return the backend whose plan is shown; ``None`` for NumPy source."""
+def _refuse_backend(f: object, name: str | None, is_jitted: bool) -> None:
+    """Raise for a backend that plans its memory itself."""
     found: Backend | WhenHot | XlaBackend | None = (
         getattr(f, "backend", None) if is_jitted and name is None else None
     )
@@ -108,7 +108,12 @@ def _backend(f: object, name: str | None, is_jitted: bool) -> Backend | None:
             fix='memory_plan(f, backend="numpy"), or jax.jit(ft.to_jax(f)).lower(x).compile()'
             ".memory_analysis()",
         )
-    return None if found is None or isinstance(found, WhenHot) else found
+    if found is not None and not isinstance(found, WhenHot):
+        raise ArgumentError(
+            "memory_plan: machine code keeps the values of a run in one block, which only its "
+            "compiler lays out",
+            fix='memory_plan(f, backend="numpy") for the plan of NumPy',
+        )
 
 
 def _recorded_call(

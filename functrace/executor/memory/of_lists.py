@@ -25,7 +25,7 @@ from functrace.executor.interpreter import (
     InstructionList,
     listed,
 )
-from functrace.executor.memory.of_plans import allocate_given
+from functrace.executor.memory.of_plans import allocate_given, bytes_of_each_step
 from functrace.executor.memory.timeline import (
     MemoryPlan,
     OpenValue,
@@ -216,6 +216,8 @@ class ListTimeline:
     def _bodies(self, lowering: Lowering, source: Source | None, phase: Phase) -> list[OpenValue]:
         """Write the bodies; returns the records of a loop's carry, which is still alive."""
         to, carry = self._to, list[OpenValue]()
+        if isinstance(lowering.structure, Loop):
+            to.nbytes_each += bytes_of_each_step(lowering.structure, lowering.bodies)
         for body in lowering.bodies:
             made = listed(optimized(body, EARLY), fresh=lowering.fresh)
             if isinstance(lowering.structure, Loop) and not carry:

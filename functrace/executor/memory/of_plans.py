@@ -65,6 +65,13 @@ def allocate_given(write: TimelineWriter, program: Program) -> dict[int, OpenVal
     return found
 
 
+def bytes_of_each_step(loop: Loop, bodies: Sequence[Program]) -> int:
+    """Return the bytes that a loop of unknown length keeps of each step for the reverse loops."""
+    if loop.length is not None:
+        return 0
+    return sum([stack.aval.nbytes for stack in loop.stacks(bodies) if stack.phase is not None])
+
+
 @final
 class PlanTimeline:
     """Writer of the operations of one plan.
@@ -101,7 +108,9 @@ class PlanTimeline:
             [program.is_reverse(step.first, lines) for step in steps],
             program.output_ids,
         )
-        self._phases = {step.first: phase for step, phase in zip(steps, found, strict=True)}
+        self._phases: dict[int, Phase] = {
+            step.first: phase for step, phase in zip(steps, found, strict=True)
+        }
         self._waiting: dict[int, OpenValue] = {}
         self._carried = carried
 
@@ -207,6 +216,8 @@ class PlanTimeline:
     def _bodies(self, step: Step, source: Source | None, phase: Phase) -> None:
         """Write the bodies of an operation; what they return is counted by the operation."""
         to, structure = self._to, step.structure
+        if isinstance(structure, Loop):
+            to.nbytes_each += bytes_of_each_step(structure, [b.program for b in step.bodies])
         for body in step.bodies:
             carried = (
                 body.program.output_ids[: structure.carries[-1]]
@@ -229,7 +240,8 @@ class PlanTimeline:
 
     def _phase(self, k: int) -> Phase:
         is_inside = self._outer is not None and self._outer[1] == "backward"
-        return "backward" if is_inside else self._phases.get(k, self._to.phase)
+        own: Phase = self._phases.get(k, self._to.phase)
+        return "backward" if is_inside else own
 
     def _operation(self, step: Step) -> str:
         if not isinstance(step.structure, FusionGroup):

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, final
 
-from functrace.executor.backend import Backend
 from functrace.executor.compilation import plan_of
 from functrace.executor.interpreter import listed
 from functrace.executor.memory.of_lists import ListTimeline, timeline_of_list
@@ -42,16 +41,15 @@ def timeline_of_jit(
     program: Program,
     name: str,
     passes: Sequence[Pass] = (),
-    backend: Backend | None = None,
     donated: Sequence[int] = (),
 ) -> MemoryPlan:
     """Return the timeline of a jitted program; arguments as those of
     `functrace.executor.runner.compile_at_once`.
     """
-    flat = flat_at_once(program, passes, backend)
+    flat = flat_at_once(program, passes)
     if len(flat.schedule) > LONGEST_COMPILED:
         return timeline_of_list(listed(Runner(flat).flat), name, "jit, instruction list")
-    return timeline_of_plan(plan_of(flat, backend, donated), name, "jit, NumPy")
+    return timeline_of_plan(plan_of(flat, donated=donated), name, "jit, NumPy")
 
 
 def timeline_of_call(program: Program, runs: Mapping[int, Run], name: str) -> MemoryPlan:

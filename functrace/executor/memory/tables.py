@@ -52,7 +52,7 @@ def summary(plan: MemoryPlan) -> list[str]:
     if plan.nbytes_each:
         lines.append(
             f"and {plan.nbytes_each:,} bytes for each step of loops of unknown length, which are "
-            "not counted (pass steps=…)"
+            "not counted"
         )
     return lines
 

@@ -256,3 +256,15 @@ def test_a_plot_is_a_file(tmp_path: Any) -> None:
     made = ft.memory_plan(ft.grad(lambda x: np.sum(np.sin(np.exp(x)))))(np.ones(1000))
     made.plot(str(tmp_path / "memory.png"))
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_loops_of_unknown_length_tell_the_bytes_of_a_step() -> None:
+    def f(x: Any) -> Any:
+        def step(carry: Any) -> Any:
+            return np.sin(carry[0]), carry[1] + 1
+
+        return np.sum(ft.while_loop(lambda c: c[1] < np.sum(c[0]) * 0 + 5, step, (x, 0))[0])
+
+    made = ft.memory_plan(ft.grad(f), backend="numpy")(np.ones(1000))
+    assert 8000 <= made.nbytes_each <= 16100
+    assert f"{made.nbytes_each:,} bytes for each step" in str(made)
