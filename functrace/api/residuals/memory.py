@@ -43,7 +43,9 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     """Make a function that predicts the memory of a call of ``f``: the live bytes at each operation,
     and what is alive at the peak.
 
-    Nothing is computed. The lifetimes are those of the execution, which differ: a transform that is
+    The program does not run; values that ``f`` itself reads are computed. Not counted: Python's own
+    objects (about 1 kB per operation), buffers that threads keep for fused operations, and work
+    memory of LAPACK, except where an operation declares it. The lifetimes are those of the execution, which differ: a transform that is
     not jitted frees values after their last use; `jit` also reorders operations, overwrites
     operands, and fuses operations, whose intermediate values then take no memory. `MemoryPlan.runs`
     says which is shown.
