@@ -112,7 +112,9 @@ def within(program: Program, budget: Budget, batches: Sequence[Batch] = ()) -> P
     key = (program, budget, tuple(batches))
     found = _chosen.get(key)
     if found is None:
-        frontier = frontier_of(program, budget.cost, batches)
+        frontier = _frontiers.get((program, budget.cost, tuple(batches)))
+        if frontier is None:  # not kept: candidates take tens of MB
+            frontier = Frontier(program, budget.cost, batches)
         made = choice(frontier, budget)
         found = _chosen.keep(key, program if made is frontier.plain else made.program)
     return cast("Program", found)

@@ -31,7 +31,7 @@ from functrace.api.residuals.derivative_costs import (
 from functrace.api.residuals.rewriting import extra_cost, scheduled
 from functrace.api.residuals.schedules import Items, Kept, Recomputed, Schedules
 from functrace.api.residuals.segments import Chain, Workload, live_bytes
-from functrace.api.residuals.selections import has_solver, selections
+from functrace.api.residuals.selections import MOST, has_solver, selections
 from functrace.control.call import call_p, plain_call
 from functrace.control.policies import RECOMPUTE
 from functrace.ir.parts import Assembly, Rewrite, inline
@@ -327,7 +327,7 @@ def _candidates(work: Workload, kept: float, extra: float) -> Iterator[Candidate
         if chain.count > 1 and chain.count not in counts:
             counts.add(chain.count)
             yield from all_of(Schedules(_calibrated(chain, kept)), "chain")
-    if not has_solver():
+    if not has_solver() or len(work.steps) > MOST:
         return
     for selection in selections(work, work.steps, FRACTIONS):
         yield Candidate(

@@ -34,8 +34,8 @@ SECONDS = 5.0
 GAP = 0.01
 """Relative distance from the optimum at which a search ends."""
 
-MOST = 1500
-"""Operations: for larger parts, values are not selected."""
+MOST = 500
+"""Operations: values of larger programs are not selected. Importing SciPy takes 50 MB."""
 
 
 def has_solver() -> bool:
