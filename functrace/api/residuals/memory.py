@@ -45,10 +45,10 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
 
     The program does not run; values that ``f`` itself reads are computed. Not counted: Python's own
     objects (about 1 kB per operation), buffers that threads keep for fused operations, and work
-    memory of LAPACK, except where an operation declares it. The lifetimes are those of the execution, which differ: a transform that is
-    not jitted frees values after their last use; `jit` also reorders operations, overwrites
-    operands, and fuses operations, whose intermediate values then take no memory. `MemoryPlan.runs`
-    says which is shown.
+    memory of LAPACK, except where an operation declares it. The lifetimes are those of the
+    execution, which differ: a transform that is not jitted frees values after their last use; `jit`
+    also reorders operations, overwrites operands, and fuses operations, whose intermediate values
+    then take no memory. `MemoryPlan.runs` says which is shown.
 
     Args:
         f: a function of arrays (pytrees of them), a transform of one (``ft.grad(f)``), or a jitted
