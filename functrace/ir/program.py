@@ -72,11 +72,9 @@ _RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "con
 
 def reverse_position(position: Position) -> Position:
     """Mark a position as one of a reverse pass; see Note [Positions of the reverse pass]."""
-    if position is None:
-        return None
-    if isinstance(position, int):
-        return position if position < 0 else ~position
-    return position[0], position[1] | 1
+    if isinstance(position, tuple):
+        return position[0], position[1] | 1
+    return position if position is None or position < 0 else ~position
 
 
 def is_reverse_position(position: Position) -> bool:
@@ -582,8 +580,9 @@ class Program:
             the position, or ``None`` if it is unknown.
         """
         position = self.positions[variable] if variable < len(self.positions) else None
-        found = resolved(position, lines or self.lines)
-        return found if isinstance(found, tuple) else None
+        if isinstance(position, int):
+            position = resolved(position, lines or self.lines)
+        return position if isinstance(position, tuple) else None
 
     def spec(self, operand: int) -> Spec:
         """Return the argument of an aval rule for an operand.

@@ -48,12 +48,22 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
     """Freeze a transform's recording; operations get the source lines of their origins."""
     origins = recording.origins
     positions = program.positions
+    end = len(positions)
+    found: list[Position] = []
+    last = -1
+    position: Position = None
+    for origin in origins:  # operations of one origin follow each other
+        if origin != last:
+            last = origin
+            if origin >= 0:
+                position = positions[origin] if origin < end else None
+            elif -2 - end < origin < -1:
+                position = reverse_position(positions[-2 - origin])
+            else:
+                position = None
+        found.append(position)
     made = Program.from_builder(
-        recording,
-        outputs,
-        name=name,
-        input_names=program.input_names,
-        positions=[_position(o, positions) for o in origins],
+        recording, outputs, name=name, input_names=program.input_names, positions=found
     )
     recording.close()
     return made
@@ -63,13 +73,6 @@ def reverse_origin(origin: int) -> int:
     """Return the number that stands among ``Recording.origins`` for an operation of a reverse pass
     with this origin: at most -2 (-1 is no origin)."""
     return -2 - origin if origin >= 0 else origin
-
-
-def _position(origin: int, positions: Sequence[Position]) -> Position:
-    """Return the position of an operation by its origin: a variable, or `reverse_origin` of one."""
-    place = origin if origin >= 0 else -2 - origin
-    found = positions[place] if 0 <= place < len(positions) else None
-    return found if origin >= 0 else reverse_position(found)
 
 
 def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:

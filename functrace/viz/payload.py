@@ -26,7 +26,7 @@ from functrace.tracing.tracer import Tracer
 from functrace.viz.crossing import CrossingValue, crossing_values, instruction, maker
 from functrace.viz.grouping import group_operations
 from functrace.viz.live_memory import timeline
-from functrace.viz.roles import Role, held_by, roles_of
+from functrace.viz.roles import Role, held_by, role_inside, roles_of
 from functrace.viz.sources import SourceTable
 
 if TYPE_CHECKING:
@@ -117,9 +117,16 @@ class _Writer:
             if policy:
                 op["policy"] = policy
             ops.append(op)
+            held = list(held_by(program, k))
+            siblings = [inner for _, inner, _ in held]
             subs = [
-                [self.program(inner, inner_path, roles[k], number, times), times]
-                for inner_path, inner, times in held_by(program, k)
+                [
+                    self.program(
+                        inner, inner_path, role_inside(roles[k], inner, siblings), number, times
+                    ),
+                    times,
+                ]
+                for inner_path, inner, times in held
             ]
             if subs:
                 op["subs"] = subs

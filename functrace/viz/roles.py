@@ -10,7 +10,7 @@ Layer: 8 (api).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from functrace.ir.check import sub_programs_of
@@ -34,6 +34,20 @@ def roles_of(program: Program, within: Role = "forward") -> dict[int, Role]:
     return {k: "reverse" if program.is_reverse(k) else plain for k in ids}
 
 
+def role_inside(role: Role, inner: Program, held: Sequence[Program]) -> Role:
+    """Return the role that a sub-program is in: that of its operation; but next to sub-programs with
+    a reverse pass, one without recomputes what they read.
+
+    Args:
+        role: of the operation.
+        inner: the sub-program.
+        held: all sub-programs of the operation.
+    """
+    if role == "reverse" and not has_reverse(inner) and any(map(has_reverse, held)):
+        return "recomputed"
+    return role
+
+
 def has_reverse(program: Program) -> bool:
     """Return True if an operation of a program, at any depth, belongs to a reverse pass."""
     return any(program.is_reverse(k) for k in program.equation_ids) or any(
@@ -43,28 +57,38 @@ def has_reverse(program: Program) -> bool:
 
 def held_by(program: Program, k: int) -> Iterator[tuple[str, Program, int]]:
     """Yield the sub-programs of an operation: where each stands among the params, and how often it
-    runs: 0 if that depends on values, -1 for a rule that does not run here."""
+    runs: 0 if that depends on values, -1 for a rule that does not run here.
+
+    Of an operation that runs only programs derived from its params, these are yielded.
+    """
     primitive, operands, params = program.ops[k]
     held = [
         found
         for name, value in zip(primitive.params, params, strict=True)
         for found in sub_programs_of(value, name)
     ]
-    if held:
-        times = _runs(primitive, program, operands, params)
+    if not held:
+        return
+    runs = list(_runs(primitive, program, operands, params))
+    times: dict[int, int] = {}
+    for count, inner in runs:
+        times[id(inner)] = max(count, times.get(id(inner), 0))
+    if any(id(inner) in times for _, inner in held):
         for path, inner in held:
             yield path, inner, times.get(id(inner), -1)
+    elif runs:
+        for count, inner in runs:
+            yield "derived", inner, count
+    else:
+        for path, inner in held:
+            yield path, inner, 0
 
 
 def _runs(
     primitive: Primitive, program: Program, operands: tuple[int, ...], params: tuple[object, ...]
-) -> dict[int, int]:
-    """Return the number of runs of sub-programs, by their ids."""
-    holds = primitive.holds
-    if holds is None:
-        return {}
-    found: dict[int, int] = {}
-    for way in holds.runs(tuple(map(program.spec, operands)), *params):
-        for times, inner in way:
-            found[id(inner)] = max(times, found.get(id(inner), 0))
-    return found
+) -> Iterator[tuple[int, Program]]:
+    """Yield the programs that an operation runs, in all of its alternatives, with their numbers of
+    runs."""
+    if primitive.holds is not None:
+        for way in primitive.holds.runs(tuple(map(program.spec, operands)), *params):
+            yield from way

@@ -14,7 +14,7 @@ import functrace as ft
 import functrace.torch as torch
 from functrace.ir.program import is_reverse_position, resolved, reverse_position
 from functrace.passes import optimized
-from functrace.viz.roles import held_by, roles_of
+from functrace.viz.roles import held_by, role_inside, roles_of
 
 X = np.linspace(0.1, 1.0, 4)
 
@@ -189,3 +189,27 @@ def test_warnings_of_the_reverse_pass_name_its_line() -> None:
         with pytest.warns(RuntimeWarning) as caught:
             f(np.zeros(2))
         assert {(w.filename, w.lineno) for w in caught} == {(__file__, line)}
+
+
+def test_a_checkpointed_loop_shows_what_it_runs() -> None:
+    def loss(x: Any) -> Any:
+        return np.sum(
+            ft.scan(lambda c, a: (np.sin(c) * a, None), x, np.arange(9.0), checkpoint=3)[0]
+        )
+
+    program = ft.trace(ft.grad(loss))(X)
+    reverse = [k for k in program.equation_ids if program.is_reverse(k)]
+    loops = [k for k in reverse if list(held_by(program, k))]
+    assert loops
+    for k in loops:
+        held = [part for _, part, _ in held_by(program, k)]
+        found = [set(roles_of(p, role_inside("reverse", p, held)).values()) for p in held]
+        assert {"recomputed"} in found  # a sweep from one kept carry to the next
+        assert any("reverse" in roles for roles in found)
+        assert all(times >= 0 for _, _, times in held_by(program, k))
+
+
+def test_rules_that_do_not_run_are_told_from_bodies_that_do() -> None:
+    program = ft.trace(lambda x: Square.apply(x))(X)
+    (k,) = program.equation_ids
+    assert sorted(times for _, _, times in held_by(program, k)) == [-1, -1, 1]

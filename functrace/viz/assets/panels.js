@@ -233,7 +233,7 @@ FT.detailsOf = (item) => {
   if (item.op && item.op.policy) parts.push(FT.el("p", {}, FT.el("span", { class: "tag k" }, item.op.policy)));
   for (const [sub, times] of (item.op && item.op.subs) || []) {
     const inner = FT.programs[sub];
-    parts.push(FT.el("p", {}, `${inner.path}: ${inner.name}, ${inner.ops.length} operations, ${times === 1 ? "runs once" : times < 0 ? "a rule that does not run here" : times ? `runs ${times} times` : "number of runs depends on values"}`));
+    parts.push(FT.el("p", {}, `${inner.path}: ${inner.name}, ${inner.ops.length} operations, ${times === 1 ? "runs once" : times < 0 ? "a rule that does not run here" : times ? `runs ${times} times` : "number of runs not known"}`));
   }
   const values = [];
   const seen = new Set();
