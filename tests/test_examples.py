@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SLOW = {
     "black_scholes", "characters", "digits", "digits_distributed", "digits_torch", "fluid",
-    "resume", "variational",
+    "long_simulation", "resume", "variational",
 }  # fmt: skip
 """Examples that take more than five seconds."""
 EXAMPLES = [

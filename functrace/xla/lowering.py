@@ -26,9 +26,9 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
+from functrace.passes.rerolling import Carried, Fixed, Local, Own, Region, rerolled
 from functrace.source import Source
 from functrace.xla.checks import CheckedErrors, Failures
-from functrace.xla.rerolling import Carried, Fixed, Local, Own, Region, rerolled
 
 Value: TypeAlias = Any
 """An array of JAX, possibly traced; an array or scalar of NumPy; or a Python number. (JAX has no

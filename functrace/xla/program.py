@@ -144,7 +144,7 @@ def is_argument(aval: ShapeDtype) -> bool:
 
 def _warn_of_length(program: Program) -> None:
     """Give a warning for a long program that is no loop."""
-    from functrace.xla.rerolling import evaluation_order, loops_in
+    from functrace.passes.rerolling import evaluation_order, loops_in
 
     order = evaluation_order(program)
     if len(order) <= UNROLLED:

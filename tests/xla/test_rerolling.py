@@ -15,8 +15,8 @@ import functrace as ft
 
 pytest.importorskip("jax", reason="jax is not installed")
 
+from functrace.passes.rerolling import Region, evaluation_order, loops_in
 from functrace.xla.program import XlaBackend, XlaProgram
-from functrace.xla.rerolling import Region, evaluation_order, loops_in
 
 RNG = np.random.default_rng(0)
 X, W, ROWS = RNG.normal(size=6), RNG.normal(size=(6, 6)) / 3, RNG.normal(size=(30, 6))

@@ -31,6 +31,10 @@ class Binomial:
 
     slots: int
 
+    def schedule(self) -> Schedule:
+        """Return the schedule of a loop."""
+        return "binomial", self.slots
+
 
 Checkpoint: TypeAlias = "int | Literal['sqrt'] | Binomial | Iterable[Any]"
 """The argument ``checkpoint``."""
@@ -56,7 +60,7 @@ def schedule_of(checkpoint: Checkpoint, steps: int, owner: str) -> Schedule:
         ArgumentError: if ``checkpoint`` is none.
     """
     if isinstance(checkpoint, Binomial):
-        return "binomial", checkpoint.slots
+        return checkpoint.schedule()
     if isinstance(checkpoint, str) and checkpoint == "sqrt":
         return "every", max(1, math.isqrt(max(0, steps - 1)) + 1)
     if type(checkpoint).__module__.partition(".")[0] == "checkpoint_schedules" or hasattr(
@@ -75,7 +79,7 @@ def online_schedule_of(checkpoint: Checkpoint, most: int | None, owner: str) -> 
         ArgumentError: if ``checkpoint`` is none, or needs the number of steps.
     """
     if isinstance(checkpoint, Binomial):
-        return "binomial", checkpoint.slots
+        return checkpoint.schedule()
     if most is None or hasattr(type(checkpoint), "uses_storage_type"):
         raise ArgumentError(
             f"{owner}: checkpoint={checkpoint!r} needs the number of steps, which is unknown here",

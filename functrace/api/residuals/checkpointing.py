@@ -19,6 +19,7 @@ from functrace.api.capture.programs import input_names
 from functrace.api.capture.record import Operands, stage
 from functrace.api.capture.results import whole_result
 from functrace.api.capture.transformed import transformed
+from functrace.api.control_flow.checkpoints import Binomial
 from functrace.api.residuals.batches import batches_of
 from functrace.api.residuals.budget import Budget, within
 from functrace.api.residuals.context import policy_in_force, with_policy
@@ -52,17 +53,23 @@ from functrace.typing import P, R, T
 
 @overload
 def checkpoint(
-    f: Callable[P, R], *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
+    f: Callable[P, R],
+    *,
+    policy: Policy | Budget | Binomial = ...,
+    static_argnums: int | Sequence[int] = ...,
 ) -> Callable[P, R]: ...
 @overload
 def checkpoint(
-    f: None = None, *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
+    f: None = None,
+    *,
+    policy: Policy | Budget | Binomial = ...,
+    static_argnums: int | Sequence[int] = ...,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @entry
 def checkpoint(
     f: Callable[..., Any] | None = None,
     *,
-    policy: Policy | Budget = RECOMPUTE,
+    policy: Policy | Budget | Binomial = RECOMPUTE,
     static_argnums: int | Sequence[int] = (),
 ) -> Any:
     """Make a function that recomputes residuals of ``f`` in the reverse pass, by a policy.
@@ -77,7 +84,9 @@ def checkpoint(
         policy: one of `functrace.policies`, or a combination of them by ``|``, ``&`` and ``~``:
             ``recompute`` (the default), ``save``, ``save_names(...)``, ``save_dots``,
             ``save_by(...)``, ``recompute_elementwise``, ``pack(...)``, ``compress(...)``,
-            ``offload(...)``; or ``budget(...)``. It applies under any `functrace.residual_policy`.
+            ``offload(...)``; or ``budget(...)``; or ``binomial(slots)``: equal steps of Python loops
+            in ``f`` become loops whose reverse pass keeps ``slots`` carries each, and other
+            residuals are saved. It applies under any `functrace.residual_policy`.
         static_argnums: positions of arguments that are passed to ``f`` unchanged, arrays too; they
             must not be traced. Leaves that are no arrays are passed unchanged in any case.
 
@@ -86,7 +95,8 @@ def checkpoint(
         it calls ``f`` itself.
 
     Raises:
-        ArgumentError: if ``policy`` is not one; if a static argument is missing from the call, or
+        ArgumentError: if ``policy`` is not one; from the function, if it is ``binomial``, and ``f``
+            has no equal steps; if a static argument is missing from the call, or
             is traced.
         CapturedArrayError: from the function, if ``f`` writes into a traced argument, or into a
             value that it closes over.
@@ -124,10 +134,15 @@ def checkpoint(
         operands = Operands(args, kwargs).if_traced()
         staged = stage(called, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
-        chosen = SAVE if isinstance(policy, Budget) else plain_policy(policy)
+        chosen = SAVE if isinstance(policy, Budget | Binomial) else plain_policy(policy)
         if isinstance(policy, Budget) and program.output_ids:
             given = [*operands.values, *staged.captured]
             program = within(program, policy, batches_of(given))
+        if isinstance(policy, Binomial) and program.output_ids:
+            from functrace.api.residuals.python_loops import checkpoint_python_loops
+
+            schedule = policy.schedule()
+            program = checkpoint_python_loops(program, schedule, f"checkpoint of {name}")
         computed = (
             call_program(program, [*operands.forwarded(), *staged.captured], chosen)
             if program.output_ids or program.keeps
@@ -161,7 +176,7 @@ def _with_static(
 
 def _check_policy(policy: Any) -> None:
     given: object = policy
-    if not (is_policy(policy) or isinstance(policy, Budget)):
+    if not (is_policy(policy) or isinstance(policy, Budget | Binomial)):
         raise ArgumentError(
             "checkpoint: policy is "
             f"{repr(policy) if isinstance(given, tuple) else f'a {type(policy).__name__}'}",

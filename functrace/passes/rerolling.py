@@ -1,11 +1,13 @@
-"""Find the repeated steps of unrolled Python loops, so that XLA gets a loop.
+"""Find the repeated steps of unrolled Python loops, for XLA, which then gets a loop, and for
+checkpoints of steps.
 
 A Python loop is recorded step by step. XLA compiles such a program slowly, and runs it slower than a
-loop. Here runs of equal steps are found in the order of evaluation: the same primitives, params and
-avals, whose operands are, step by step, the same values, results of the same step, results of the
-step before, or other values from before the loop (which are stacked).
+loop; and a reverse pass keeps the residuals of all steps. Here runs of equal steps are found in the
+order of evaluation: the same primitives, params and avals, whose operands are, step by step, the
+same values, results of the same step, results of the step before, or other values from before the
+loop (which are stacked).
 
-Layer: 7.
+Layer: 6.
 """
 
 from __future__ import annotations
@@ -155,19 +157,22 @@ def evaluation_order(program: Program) -> list[int]:
     return [k for part in ordered for k in part]
 
 
-def loops_in(program: Program, order: Sequence[int]) -> tuple[Region, ...]:
+def loops_in(
+    program: Program, order: Sequence[int], fewest_saved: int = FEWEST_SAVED
+) -> tuple[Region, ...]:
     """Return the loops of a program, in order; they do not overlap.
 
     Args:
         program: the program.
         order: see `evaluation_order`.
+        fewest_saved: number of operations that a loop has to save.
 
     Cost:
         operations times the longest possible step, 0.2 s for 10,000 operations.
     """
-    if len(order) < FEWEST_SAVED:
+    if len(order) < fewest_saved:
         return ()
-    finder = _Finder(program, order)
+    finder = _Finder(program, order, fewest_saved)
     found: list[Region] = []
     waiting = [(0, len(order))]
     while waiting:
@@ -187,10 +192,11 @@ class _Finder:
     Args:
         program: the program.
         order: its operations, by the variable of the first result, in order of evaluation.
+        fewest_saved: number of operations that a loop has to save.
     """
 
-    def __init__(self, program: Program, order: Sequence[int]) -> None:
-        self.program, self.order = program, order
+    def __init__(self, program: Program, order: Sequence[int], fewest_saved: int) -> None:
+        self.program, self.order, self.fewest_saved = program, order, fewest_saved
         self.owner: dict[int, tuple[int, int]] = {}
         """By variable: the place of its operation, and the number of the result."""
         numbers: dict[Hashable, int] = {}
@@ -218,7 +224,7 @@ class _Finder:
             start, length = _longest_run(kinds[:-period] == kinds[period:])
             steps = (length + period) // period
             saved = (steps - 1) * period
-            if steps >= FEWEST_STEPS and saved >= FEWEST_SAVED:
+            if steps >= FEWEST_STEPS and saved >= self.fewest_saved:
                 candidates.append((saved, -period, low + start, steps))
         for _, period, start, steps in sorted(candidates, reverse=True)[:8]:
             found = self._region(start, -period, steps)
@@ -228,7 +234,7 @@ class _Finder:
 
     def _region(self, start: int, period: int, steps: int) -> Region | None:
         """Return the loop of equal steps from a place on; perhaps with fewer steps."""
-        while steps >= FEWEST_STEPS and (steps - 1) * period >= FEWEST_SAVED:
+        while steps >= FEWEST_STEPS and (steps - 1) * period >= self.fewest_saved:
             found = self._checked(start, period, steps)
             if isinstance(found, Region):
                 return found
