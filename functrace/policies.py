@@ -223,7 +223,7 @@ def offload(directory: str | os.PathLike[str] | None = None) -> OffloadPolicy:
     same.
 
     Args:
-        directory: an existing directory; by default that of `tempfile.gettempdir`, which may be in
+        directory: an existing directory; by default the one for temporary files, which may be in
             memory (tmpfs).
 
     Returns:

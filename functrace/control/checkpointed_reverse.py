@@ -38,7 +38,7 @@ from functrace.control.checkpointed_steps import (
 from functrace.control.joining import evaluate_lowered
 from functrace.control.schedules import actions_of, steps_run
 from functrace.ir.aval import aval_of
-from functrace.ir.parts import output_avals
+from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import (
     Flags,
     Operand,
@@ -224,6 +224,7 @@ checkpointed_reverse_p = Primitive(
     batch=_reverse_batch,
     params=(*CheckpointedLoop._fields, "given", "owned"),
     many=True,
+    kept=holds_kept,
     holds=SubPrograms(_reverse_runs, depends=_reverse_depends, lowers=_reverse_lowers),
     written=_reverse_written,
 )

@@ -11,7 +11,7 @@ Layer: 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,7 +199,7 @@ KINDS: dict[str, Kind] = {
     "reverse": _FLAG,
     "rows": _COUNT,
     "rule": _ANY,
-    "schedule": ("a schedule", lambda value, _: type(value) is tuple and len(value) > 1),
+    "schedule": ("a schedule", lambda value, _: _is_schedule(value)),
     "shape": ("a tuple of sizes", _is_tuple_of(_is_count)),
     "shift": _INTEGER,
     "side": _is_one_of("left", "right"),
@@ -235,20 +235,20 @@ KINDS: dict[str, Kind] = {
         _is_tuple_of(lambda k: _are_integers(k) and len(k) > 0 and _are_windows(k)),
     ),
 }
-KINDS.update({
-    f"{name}.{param}": kind
-    for name in (
-        "checkpointed_loop",
-        "checkpointed_forward",
-        "checkpointed_tangents",
-        "checkpointed_reverse",
-    )
-    for param, kind in (
-        ("cond", ("a program, or None", lambda value, _: value is None or _is_program(value))),
-        ("length", ("a number from 0, or None", lambda value, _: value is None or _is_count(value))),
-    )
-})  # fmt: skip
+_OF_LOOPS: Mapping[str, Kind] = {
+    "cond": ("a program, or None", lambda value, _: value is None or _is_program(value)),
+    "length": ("a number from 0, or None", lambda value, _: value is None or _is_count(value)),
+}
+KINDS.update(
+    (f"checkpointed_{name}.{param}", kind)
+    for name in ("loop", "forward", "tangents", "reverse")
+    for param, kind in _OF_LOOPS.items()
+)
 """Kind of each param by name (a test checks that none is missing), or by primitive and name."""
+
+
+def _is_schedule(value: Any) -> bool:
+    return type(value) is tuple and len(value) > 1  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _is_program(value: object) -> bool:

@@ -12,7 +12,7 @@ import html
 import json
 import os
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, final
 
@@ -142,12 +142,12 @@ def _folded(title: str, body: str) -> str:
     return f"<details><summary>{html.escape(title)}</summary>{body}</details>"
 
 
-@cache
+@lru_cache(16)
 def _asset(name: str) -> str:
     return files("functrace.viz").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-@cache
+@lru_cache(16)
 def _license() -> str:
     """Return the license of the layout library, which its distribution requires in every copy."""
     return f"@dagrejs/dagre {DAGRE}, MIT license.\n{_asset('dagre.LICENSE.txt')}"

@@ -146,17 +146,15 @@ def trace_concrete(
             input_names=[names[k] for k in places],
             names=unnamed_at(here, call.lines),
         )
-        return own_constants(found), [
-            np.copy(v) if isinstance(v, np.ndarray) else v for v in values
-        ]
+        return own_constants(found), [np.copy(v) if type(v) is np.ndarray else v for v in values]
 
 
-def _is_input(leaf: object) -> bool:
+def _is_input(leaf: Any) -> bool:
     """Return True for floating-point numbers and arrays of numbers."""
     if isinstance(leaf, bool | int) or not isinstance(leaf, (*NUMERIC, Tracer)):
         return False
-    untyped: Any = leaf
-    return not isinstance(leaf, np.ndarray) or untyped.dtype.kind in "biufc"
+    kind: str = leaf.dtype.kind if isinstance(leaf, np.ndarray) else "f"  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return kind in "biufc"
 
 
 def unnamed_at(
