@@ -3,12 +3,10 @@ functrace.residual_policy(...)``: save, recompute, compress or offload what a de
 
 A selection (`save`, `recompute`, `save_names`, `save_dots`, `save_by`, `recompute_elementwise`)
 decides which values are saved; the others are recomputed from saved ones. A storage (`pack`,
-`compress`, `offload`) saves every residual, in another form. They combine:
-
-* ``p | q`` saves what either saves; the first policy that saves a value says in which form;
-* ``p & q`` saves what both save, first in the form of ``p``, then in that of ``q``; `compose` does so
-  with any number of policies;
-* ``~p`` saves what ``p`` does not save, as it is.
+`compress`, `offload`) saves every residual, in another form. They combine: ``p | q`` saves what
+either saves, and the first policy that saves a value says in which form; ``p & q`` saves what both
+save, first in the form of ``p``, then in that of ``q`` (`compose` does so with any number of
+policies); ``~p`` saves what ``p`` does not save, as it is.
 
 Operands of the function are kept in any case: as they are, unless the policy saves them in another
 form. Policies are hashable; equal ones are equal terms of equal parts. `budget` chooses checkpoints

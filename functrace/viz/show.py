@@ -36,16 +36,13 @@ def show(
     """Make an HTML page about the program of a function: its graph next to its source, the forward
     and the reverse pass, residuals, and memory.
 
-    The page is one file without references to others. It shows
-
-    * the program as a graph, forward pass on the left, reverse pass on the right; operations of one
-      source line are one box, and so are steps of an unrolled loop, bodies of loops, branches and
-      calls, until they are clicked;
-    * residuals, the values that cross from the forward to the reverse pass: bytes, and the
-      operation whose derivative reads them;
-    * the bytes that are live while it runs, operation by operation, without the passes of `jit`;
-    * residual policies, and flops and bytes by line; with ``profile``, the measured time of
-      ``jit(f)`` by line and by operation.
+    The page is one file without references to others. It shows the program as a graph, the forward
+    pass on the left, the reverse pass on the right; operations of one source line are one box, and so
+    are steps of an unrolled loop, bodies of loops, branches and calls, until they are clicked. It
+    lists residuals, the values that cross from the forward to the reverse pass, with their bytes and
+    the operation whose derivative reads them; the bytes that are live while it runs, operation by
+    operation, without the passes of `jit`; residual policies, flops and bytes by line; and with
+    ``profile`` the measured time of ``jit(f)`` by line and by operation.
 
     Args:
         f: a function of arrays (pytrees of them), usually transformed: ``grad(loss)``; or a
