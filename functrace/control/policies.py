@@ -345,6 +345,9 @@ Policy = tuple[Any, ...] | ResidualPolicy
 """A term, or an object that is one."""
 
 SAVE: tuple[Any, ...] = ()
+PREFIX = "budget:"
+"""Beginning of the names that a budget gives to values that it keeps."""
+
 RECOMPUTE: tuple[str, ...] = ("recompute",)
 DOTS: tuple[str, ...] = ("dots",)
 NOT_ELEMENTWISE: tuple[str, ...] = ("elementwise",)

@@ -203,7 +203,7 @@ PRODUCT, E = "named 'product'", "named 'e'"
         (save_by(lambda v: v.name == "product"), [*X_ONLY, PRODUCT]),
         (
             save_by(lambda v: v.source is not None and "power =" in v.source.expression),
-            [*X_ONLY, E, "result of exp"],
+            [*X_ONLY, E, E],  # (the result, which the derivative of exp reads, and its name)
         ),
         (compose(save_dots, compress("zlib")), [*X_ONLY, f"{PRODUCT}, compressed by zlib"]),
         (compose(save_dots, offload()), [*X_ONLY, f"{PRODUCT}, offloaded"]),

@@ -149,7 +149,7 @@ def trace_concrete(
         return own_constants(found), [np.copy(v) if type(v) is np.ndarray else v for v in values]
 
 
-def _is_input(leaf: Any) -> bool:
+def _is_input(leaf: object) -> bool:
     """Return True for floating-point numbers and arrays of numbers."""
     if isinstance(leaf, bool | int) or not isinstance(leaf, (*NUMERIC, Tracer)):
         return False

@@ -13,14 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, final
+from typing import TYPE_CHECKING, Literal, cast, final
 
-from functrace.api.residuals.derivative_costs import Batch
-from functrace.api.residuals.frontier import Choice, Frontier
 from functrace.caches import MemoTable
 from functrace.errors import ArgumentError
 from functrace.executor.allocator import FREED
 from functrace.ir.program import Program
+
+if TYPE_CHECKING:
+    from functrace.api.residuals.derivative_costs import Batch
+    from functrace.api.residuals.frontier import Choice, Frontier
 
 UNITS = {
     "B": 1,
@@ -114,6 +116,8 @@ def within(program: Program, budget: Budget, batches: Sequence[Batch] = ()) -> P
     if found is None:
         frontier = _frontiers.get((program, budget.cost, tuple(batches)))
         if frontier is None:  # not kept: candidates take tens of MB
+            from functrace.api.residuals.frontier import Frontier
+
             frontier = Frontier(program, budget.cost, batches)
         made = choice(frontier, budget)
         found = _chosen.keep(key, program if made is frontier.plain else made.program)
@@ -129,6 +133,8 @@ def frontier_of(program: Program, cost: str, batches: Sequence[Batch] = ()) -> F
     key = (program, cost, tuple(batches))
     found = _frontiers.get(key)
     if found is None:
+        from functrace.api.residuals.frontier import Frontier
+
         found = _frontiers.keep(key, Frontier(program, cost, batches))
     return cast("Frontier", found)
 

@@ -20,13 +20,12 @@ from functrace.api.capture.record import Operands, stage
 from functrace.api.capture.results import whole_result
 from functrace.api.capture.transformed import transformed
 from functrace.api.control_flow.checkpoints import Binomial
-from functrace.api.residuals.batches import batches_of
 from functrace.api.residuals.budget import Budget, within
 from functrace.api.residuals.context import policy_in_force, with_policy
-from functrace.api.residuals.rewriting import PREFIX
 from functrace.control.call import call_program
 from functrace.control.cond import cond_p
 from functrace.control.policies import (
+    PREFIX,
     RECOMPUTE,
     SAVE,
     Policy,
@@ -136,6 +135,8 @@ def checkpoint(
         program = staged.program.interned()
         chosen = SAVE if isinstance(policy, Budget | Binomial) else plain_policy(policy)
         if isinstance(policy, Budget) and program.output_ids:
+            from functrace.api.residuals.batches import batches_of
+
             given = [*operands.values, *staged.captured]
             program = within(program, policy, batches_of(given))
         if isinstance(policy, Binomial) and program.output_ids:

@@ -12,13 +12,10 @@ from functrace.api.residuals.derivative_costs import results_of
 from functrace.api.residuals.schedules import Items, Kept, Recomputed
 from functrace.api.residuals.segments import Workload
 from functrace.control.call import call_p
-from functrace.control.policies import RECOMPUTE
+from functrace.control.policies import PREFIX, RECOMPUTE
 from functrace.ir.parts import Assembly
 from functrace.ir.program import Program
 from functrace.ops.naming import name_p
-
-PREFIX = "budget:"
-"""Names of values that a selection keeps begin so."""
 
 
 def scheduled(program: Program, items: Items) -> Program:
