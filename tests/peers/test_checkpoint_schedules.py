@@ -42,6 +42,7 @@ def f(c: Any, checkpoint: Any, steps: int) -> Any:
     return np.sum(h**2) + np.sum(ys**2)
 
 
+@pytest.mark.filterwarnings("ignore:.*stores carries on disk:RuntimeWarning")
 @pytest.mark.parametrize("steps", [2, 3, 17, 60])
 @pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
 def test_gradients_by_every_schedule(make: Callable[[int], Any], steps: int) -> None:
@@ -59,6 +60,11 @@ def test_counts_are_those_of_revolve(steps: int, slots: int) -> None:
     assert found - 1 == binomial_cost(steps, slots)
     count = peer.multistage.optimal_steps_binomial(steps, slots)
     assert count == binomial_cost(steps, slots) + steps
+
+
+def test_schedules_with_a_disk_give_a_warning() -> None:
+    with pytest.warns(RuntimeWarning, match="SingleDiskStorageSchedule stores carries on disk"):
+        ft.grad(lambda c: f(c, peer.SingleDiskStorageSchedule(), 17))(C0)
 
 
 def test_what_is_no_schedule_of_the_loop_raises() -> None:

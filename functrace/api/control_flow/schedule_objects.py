@@ -10,6 +10,7 @@ Layer: 8.
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any, TypeAlias, final
 
 from functrace.control.schedules import END, Action
@@ -29,6 +30,9 @@ def actions_from(schedule: Foreign, steps: int, owner: str) -> tuple[Action, ...
         schedule: the object; it is copied, since it can be iterated once only.
         steps: number of steps of the loop.
         owner: name of the loop, for messages.
+
+    Warns:
+        RuntimeWarning: if it stores carries on disk: they stay in memory.
 
     Raises:
         ArgumentError: if it is for another number of steps, has been started, or does not reverse
@@ -54,6 +58,12 @@ def actions_from(schedule: Foreign, steps: int, owner: str) -> tuple[Action, ...
             own.finalize(steps)
         if type(action).__name__ == "EndReverse" or count > MOST_ACTIONS:
             break
+    if reader.uses_disk:
+        warnings.warn(
+            f"{owner}: {name} stores carries on disk, but loops keep all of them in memory",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return reader.finish()
 
 
@@ -69,6 +79,7 @@ class _Reader:
     def __init__(self, steps: int, owner: str) -> None:
         self.steps, self.owner = steps, owner
         self.actions: list[Action] = []
+        self.uses_disk = False
         self.at: int | None = 0
         """The step before which the current carry is."""
         self.stored: dict[int, set[str]] = {}
@@ -142,6 +153,7 @@ class _Reader:
     def _store(self, k: int, where: dict[int, set[str]], storage: str) -> None:
         is_new = k not in self.stored and k not in self.dependent
         where.setdefault(k, set()).add(storage)
+        self.uses_disk |= storage == "DISK"
         if is_new and k:
             self.actions.append(("save", k))
 
