@@ -46,7 +46,7 @@ def costly(value: policies.Candidate) -> bool:
 
 
 def negated(x: Any) -> Any:
-    return -x
+    return ~x if x.dtype == bool else -x
 
 
 LOSSLESS: dict[str, Any] = {
