@@ -31,6 +31,15 @@ W, X = RNG.normal(size=(4, 4)), RNG.normal(size=4)
 XS = np.stack([X, 2.0 * X, -X])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _default_mode() -> Iterator[None]:
+    """JAX's mode of 32 bits: importing tensorly or pymanopt turns the other one on."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
 @pytest.fixture
 def wide() -> Iterator[None]:
     """JAX's 64-bit mode."""
