@@ -18,7 +18,7 @@ from functrace.lazy import LazyTable
 
 if TYPE_CHECKING:
     from functrace.control.call import call_p as call_p
-    from functrace.control.checkpointed_loop import (
+    from functrace.control.checkpointed_forward import (
         checkpointed_forward_p as checkpointed_forward_p,
     )
     from functrace.control.checkpointed_loop import (
@@ -52,7 +52,7 @@ _FILES = {
     "call_p": "call",
     "checkpointed_forward_p": "checkpointed_loop",
     "checkpointed_loop_p": "checkpointed_loop",
-    "checkpointed_reverse_p": "checkpointed_reverse",
+    "checkpointed_reverse_p": "checkpointed_loop",
     "checkpointed_tangents_p": "checkpointed_loop",
     "cond_p": "cond",
     "custom_batch_p": "custom",

@@ -9,8 +9,9 @@ Layer: 5.
 
 from __future__ import annotations
 
-from functrace.control.checkpointed_loop import checkpointed_forward_p
+from functrace.control.checkpointed_forward import checkpointed_forward_p
 from functrace.control.checkpointed_reverse import checkpointed_reverse_p, kept_places
+from functrace.control.checkpointed_sweep import ReverseSweep
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
 from functrace.ops.shaping import permute_p
@@ -49,7 +50,7 @@ def own_kept_carries(program: Program) -> Program:
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         if primitive is checkpointed_reverse_p and all(
-            is_alone(operands[n]) for n in kept_places(params)
+            is_alone(operands[n]) for n in kept_places(ReverseSweep._make(params))
         ):
             start = write.place(
                 primitive,

@@ -16,7 +16,7 @@ from functrace.control.carries import settled, split_body
 from functrace.control.checkpointed_steps import (
     CheckpointedLoop,
     extra_avals,
-    sweep_programs,
+    step_programs,
     trip_of,
 )
 from functrace.control.cond import cond_program
@@ -36,14 +36,14 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.reductions import reduce_any_p
-from functrace.ops.shaping import broadcast_to, broadcast_to_p, moveaxis
+from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.binding import bind
 from functrace.transforms.building import finish, operand_of
-from functrace.transforms.derivatives import jvp_program, pullback_programs
-from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.transforms.derivatives import jvp_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
-    pass
+    from functrace.ir.program import Param
 
 
 def interned_loop(loop: CheckpointedLoop) -> CheckpointedLoop:
@@ -99,7 +99,7 @@ def plain_forward(loop: CheckpointedLoop) -> Program:
     first.
     """
     assert loop.length is not None, "the length is known"
-    step = sweep_programs(loop).step
+    step = loop.body
     held = [*step.output_ids, *step.input_ids[loop.constants : loop.constants + loop.carries]]
     body = restrict(step, step.input_ids, held, keep=True).program
     into = ArrayRecording(f"forward of {body.name}", keeps_source=False)
@@ -115,37 +115,26 @@ def plain_forward(loop: CheckpointedLoop) -> Program:
 
 def plain_tangents(loop: CheckpointedLoop) -> Program:
     """Return the program of the tangents, from the operands of ``checkpointed_tangents``."""
-    plain, outs = plain_loop(loop), sweep_programs(loop).active_outputs
+    plain, outs = plain_loop(loop), step_programs(loop).active_outputs
     joint = jvp_program(plain, loop.active)
     build = Assembly()
     avals = loop_avals(loop)
     primals = [build.input(a) for a in avals]
-    for aval in extra_avals(loop):
+    for aval in (*extra_avals(loop), *output_avals(step_programs(loop).invariants)):
         build.input(aval)
     dots = [build.input(a) for a, flag in zip(avals, loop.active, strict=True) if flag]
     results = build.splice(joint, [*primals, *dots])[len(plain.output_ids) :]
     return build.program([results[k] for k in outs], f"tangents_of_{plain.name}")
 
 
-def plain_reverse(loop: CheckpointedLoop, given: tuple[int, ...]) -> Program:
-    """Return the program of a reverse pass that keeps all carries, from the operands of
-    ``checkpointed_reverse``.
-    """
-    plain = plain_loop(loop)
-    forward, backward = pullback_programs(plain, loop.active)
-    build = Assembly()
-    primals = [build.input(a) for a in loop_avals(loop)]
-    for aval in extra_avals(loop):
-        build.input(aval)
-    avals = output_avals(plain)
-    found = {k: build.input(avals[k]) for k in given}
-    residuals = build.splice(forward, primals)[len(avals) :]
-    for k, aval in enumerate(avals):
-        if k not in found:
-            zero = build.constant(aval.dtype.type(0), ShapeDtype((), aval.dtype))
-            found[k] = build.place(broadcast_to_p, (zero,), (aval.shape,)) if aval.shape else zero
-    results = build.splice(backward, [*residuals, *[found[k] for k in range(len(avals))]])
-    return build.program(results, f"reverse_of_{plain.name}")
+def computed_invariants(loop: CheckpointedLoop, operands: Sequence[Any]) -> list[Any]:
+    """Compute the loop-invariant residuals, from the operands of a loop."""
+    made = step_programs(loop).invariants
+    if not made.output_ids:
+        return []
+    part = restrict(made, made.input_ids, made.output_ids)
+    used = [k for k, i in enumerate(made.input_ids) if i in part.used]
+    return call_program(part.program.interned(), [operands[k] for k in used])
 
 
 def loop_of(rest: Sequence[Any]) -> tuple[CheckpointedLoop, tuple[Any, ...]]:
@@ -234,28 +223,10 @@ def _places(flags: Sequence[bool], ends: Sequence[int]) -> JointPlaces:
     return JointPlaces(values, dots)
 
 
-def operand_places(loop: CheckpointedLoop, flags: Sequence[bool]) -> JointPlaces:
-    """Return the places of the operands in a loop of values and tangents."""
-    middle = loop.constants + loop.carries
-    return _places(flags, (loop.constants, middle, len(flags)))
-
-
 def result_places(loop: CheckpointedLoop, flags: Sequence[bool]) -> JointPlaces:
     """Return the places of the results in a loop of values and tangents."""
     active = split_body(loop.body, flags, loop.constants, loop.carries)[1].active
     return _places(active, (loop.carries, len(active)))
-
-
-def joint_active(
-    loop: CheckpointedLoop, made: CheckpointedLoop, places: JointPlaces
-) -> tuple[bool, ...]:
-    """Return the active inputs of the loop of values and tangents: those of active operands."""
-    flags = [False] * len(made.body.input_ids)
-    for flag, value, dot in zip(loop.active, places.values, places.dots, strict=True):
-        flags[value] = flag
-        if dot is not None:
-            flags[dot] = flag
-    return tuple(split_body(made.body, flags, made.constants, made.carries)[0])
 
 
 def batched_loop(
@@ -307,25 +278,66 @@ def _step_of_each(loop: CheckpointedLoop, size: int, flags: list[bool]) -> tuple
     The mask of active examples is computed from the carry again, so that it is no carry itself.
     """
     trip = trip_of(loop)
-    condition = vmap_program(trip.cond, size, flags, [True]).interned()
-    avals = [loop.body.avals[i] for i in loop.body.input_ids]
-    shown = [
-        ShapeDtype((size, *aval.shape), aval.dtype) if flag else aval
+    condition = active_examples(trip.cond, size, flags)
+    body = loop.body
+
+    def of(given: list[Any]) -> list[Any]:
+        active = call_program(condition, given)[0]
+        return chosen_step(active, given, body, loop.constants, loop.carries, flags)
+
+    made = recorded(body, size, flags, of)
+    return made, any_example(condition, trip.cond.name)
+
+
+def active_examples(cond: Program, size: int, flags: Sequence[bool]) -> Program:
+    """Return the condition of each example."""
+    return vmap_program(cond, size, flags, [True]).interned()
+
+
+def any_example(condition: Program, name: str) -> Program:
+    """Return a condition that is true while any example is active."""
+    into = ArrayRecording("vmap of a condition", keeps_source=False)
+    given = [into.new_input(condition.avals[i]) for i in condition.input_ids]
+    result = bind(reduce_any_p, (call_program(condition, given)[0],), ((0,),))
+    return finish(into, [operand_of(into, result, result.aval)], condition, name)
+
+
+def chosen_step(
+    active: Any,
+    given: Sequence[Any],
+    body: Program,
+    constants: int,
+    carries: int,
+    flags: Sequence[bool],
+) -> list[Any]:
+    """Apply a step to active examples; others keep their carry, and get zeros for other results.
+
+    Args:
+        active: the mask of active examples.
+        given: operands of the step.
+        body: the step of one example: from constants, carry and others to carry and others.
+        constants, carries: numbers of these inputs.
+        flags: of the operands: True if it is batched.
+    """
+    build = Assembly()
+    inputs = [build.input(body.avals[i]) for i in body.input_ids]
+    idle = [build.constant(zeros_of(a), a) for a in output_avals(body)[carries:]]
+    stay = build.program([*inputs[constants : constants + carries], *idle], "stay").interned()
+    return cond_program(active, given, [stay, body], tuple(flags))
+
+
+def recorded(
+    body: Program, size: int, flags: Sequence[bool], apply: Callable[[list[Any]], list[Any]]
+) -> Program:
+    """Return the program of a function of the batched inputs of a body."""
+    into = ArrayRecording(f"vmap of {body.name}", keeps_source=False)
+    avals = [body.avals[i] for i in body.input_ids]
+    given = [
+        into.new_input(ShapeDtype((size, *aval.shape), aval.dtype) if flag else aval)
         for aval, flag in zip(avals, flags, strict=True)
     ]
-    build = Assembly()
-    inputs = [build.input(a) for a in avals]
-    stay = build.program(inputs[loop.constants :], "stay").interned()
-    into = ArrayRecording(f"vmap of {loop.body.name}", keeps_source=False)
-    given = [into.new_input(aval) for aval in shown]
-    active = call_program(condition, given)[0]
-    results = cond_program(active, given, [stay, loop.body], tuple(flags))
-    outs = [operand_of(into, r, aval_of(r)) for r in results]
-    body = finish(into, outs, loop.body, loop.body.name)
-    into = ArrayRecording("vmap of a condition", keeps_source=False)
-    given = [into.new_input(aval) for aval in shown]
-    result = bind(reduce_any_p, (call_program(condition, given)[0],), ((0,),))
-    return body, finish(into, [operand_of(into, result, result.aval)], trip.cond, trip.cond.name)
+    results = apply(given)
+    return finish(into, [operand_of(into, r, aval_of(r)) for r in results], body, body.name)
 
 
 def examples_first(
@@ -341,3 +353,19 @@ def examples_first(
 def stops_each(loop: CheckpointedLoop, flags: Sequence[bool]) -> bool:
     """Return True if batched examples stop one by one."""
     return loop.length is None and any(mapped_outputs(trip_of(loop).cond, flags))
+
+
+def mapped_results(is_batched: Sequence[bool], *params: Param) -> list[bool]:
+    """Return flags of the results of a loop that have a batch axis."""
+    loop = CheckpointedLoop._make(params)
+    flags, outs = settled(mapped_outputs, loop.body, is_batched, loop.constants, loop.carries)
+    return [True] * len(outs) if stops_each(loop, flags) else outs
+
+
+def reached_results(flags: Sequence[bool], *params: Param) -> list[bool]:
+    """Return flags of the results of a loop that depend on flagged operands."""
+    loop = CheckpointedLoop._make(params)
+    ins, outs = settled(reached_outputs, loop.body, flags, loop.constants, loop.carries)
+    if loop.length is None and any(reached_outputs(trip_of(loop).cond, ins)):
+        return [True] * len(outs)
+    return outs

@@ -1,11 +1,12 @@
 """``checkpointed_reverse``: the reverse pass of a checkpointed loop, as one operation.
 
 Note [Derivatives of a reverse pass]
-    The tangent of a pullback is a pullback of the tangents: with ``P'(x, x_dot) = (P(x), J x_dot)``,
-    the pullback of ``P'`` at the cotangents ``(y_bar_dot, y_bar)`` is ``(x_bar_dot, x_bar)``. So the
-    jvp of a reverse pass is the reverse pass of the loop of values and tangents, with the same
-    schedule. A reverse pass of a reverse pass has no schedule: it keeps all carries
-    (`plain_reverse`).
+    A reverse pass is a loop over the steps of another one, last step first: it gets the residuals of
+    a step by running that step again from a kept carry. Its jvp is a reverse pass of the same form:
+    its forward loop is that of values and tangents, whose residuals have tangents; its step is the
+    jvp of the step. So values and tangents are computed by the same operations as those of a loop
+    that keeps all residuals, and have the same bits; and so with vmap. A reverse pass of a reverse
+    pass has no schedule: its linear part keeps the residuals of all steps (`plain_sweep`).
 
 Layer: 5.
 """
@@ -13,32 +14,32 @@ Layer: 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from functrace.control.call import call_p, check_operands, zeros_of
+import numpy as np
+
+from functrace.control.call import call_p, call_program, zeros_of
+from functrace.control.carries import settled, split_body
 from functrace.control.checkpointed_forms import (
-    batched_loop,
-    derived_program,
-    interned_loop,
-    joint_active,
-    loop_avals,
-    loop_of,
-    operand_places,
-    plain_loop,
-    plain_reverse,
-    pushed_loop,
-    result_places,
+    active_examples,
+    any_example,
+    chosen_step,
+    recorded,
 )
-from functrace.control.checkpointed_steps import (
-    CheckpointedLoop,
-    extra_avals,
+from functrace.control.checkpointed_sweep import (
+    ReverseSweep,
+    SweepOperands,
+    operand_avals_of,
     reverse_lowering,
-    sweep_programs,
 )
 from functrace.control.joining import evaluate_lowered
+from functrace.control.scan import pushed_scan, scan_program
 from functrace.control.schedules import actions_of, steps_run
-from functrace.ir.aval import aval_of
-from functrace.ir.parts import holds_kept, output_avals
+from functrace.control.while_loop import while_program
+from functrace.control.while_trips import Trip, with_inputs
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import output_avals, reordered, restrict, without_kept
 from functrace.ir.primitive import (
     Flags,
     Operand,
@@ -49,185 +50,390 @@ from functrace.ir.primitive import (
     Tangents,
     Values,
 )
+from functrace.ir.program import Program
 from functrace.ir.structures import Lowering
 from functrace.ir.tape import Spec
+from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.binding import bind
-from functrace.transforms.vmap import batch_size, reached_outputs
+from functrace.transforms.building import finish, operand_of
+from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import Runs
     from functrace.ir.program import Param
 
-# -- the reverse pass ------------------------------------------------------------------------------
+_PARAMS = len(ReverseSweep._fields)
 
 
-def _reverse_of(rest: Sequence[Any]) -> tuple[CheckpointedLoop, tuple[int, ...], tuple[Any, ...]]:
-    loop, operands = loop_of(rest[:-2])
-    return loop, rest[-2], operands
+def _sweep_of(rest: Sequence[Any]) -> tuple[ReverseSweep, tuple[Any, ...]]:
+    return ReverseSweep._make(rest[-_PARAMS:]), tuple(rest[:-_PARAMS])
 
 
-def reverse_params(params: Sequence[Any]) -> tuple[CheckpointedLoop, tuple[int, ...], bool]:
-    """Return the loop of a reverse pass, the indices of its outputs that have a cotangent, and if
-    it owns the kept carries.
-    """
-    return CheckpointedLoop._make(params[:-2]), params[-2], params[-1]
-
-
-def kept_places(params: Sequence[Any]) -> range:
+def kept_places(sweep: ReverseSweep) -> range:
     """Return the places of the kept carries among the operands of a reverse pass."""
-    loop, _, _ = reverse_params(params)
-    start, plain = len(loop.active), 2 if loop.length is None else 0
-    return range(start + plain, start + len(extra_avals(loop)))
+    start = len(sweep.record.input_ids) + (2 if sweep.length is None else 0)
+    return range(start, start + sweep.carries)
 
 
-def _reverse_aval(*rest: RuleArgument) -> Any:
-    loop, given, specs = _reverse_of(rest)
-    program = derived_program(plain_reverse, loop, given)
-    check_operands("checkpointed_reverse", program, specs)
-    return output_avals(program)
+def _aval(*rest: RuleArgument) -> Any:
+    sweep, specs = _sweep_of(rest)
+    avals = operand_avals_of(sweep)
+    if len(specs) != len(avals):
+        raise ShapeError(
+            f"checkpointed_reverse: {len(specs)} operands for {len(avals)}", fix="give one for each"
+        )
+    for spec, aval in zip(specs, avals, strict=True):
+        if spec is not aval:
+            raise ShapeError(
+                f"checkpointed_reverse: an operand is {spec}, not {aval}", fix="convert it"
+            )
+    states = sweep.groups(avals).states
+    outs = output_avals(sweep.adjoint)
+    if list(outs[: sweep.states]) != states:
+        raise ShapeError(
+            "checkpointed_reverse: a state changes its shape or dtype in a step",
+            fix="keep its shape and dtype",
+        )
+    length = sweep.length or 0
+    return (*states, *[ShapeDtype((length, *a.shape), a.dtype) for a in outs[sweep.states :]])
 
 
-def _reverse_lowers(_specs: Sequence[Spec], *params: Param) -> Lowering:
-    return reverse_lowering(*reverse_params(params))
+def _lowers(_specs: Sequence[Spec], *params: Param) -> Lowering:
+    return reverse_lowering(ReverseSweep._make(params))
 
 
-def _reverse_eval(*rest: RuleArgument) -> Any:
-    loop, given, operands = _reverse_of(rest)
-    return evaluate_lowered(reverse_lowering(loop, given, rest[-1]), operands)
+def _eval(*rest: RuleArgument) -> Any:
+    sweep, operands = _sweep_of(rest)
+    return evaluate_lowered(reverse_lowering(sweep), operands)
 
 
-def _reverse_jvp(primals: Values, tangents: Tangents, *params: Param) -> Any:
-    loop, given, _ = reverse_params(params)
-    count, extra = len(loop.active), len(extra_avals(loop))
-    avals = loop_avals(loop)
-    # An active operand needs a tangent, for the cotangent of that: see Note [Derivatives of a
-    # reverse pass].
-    moving = tuple([
-        zeros_of(a) if t is None and flag else t
-        for t, a, flag in zip(tangents[:count], avals, loop.active, strict=True)
-    ])  # fmt: skip
-    made, operands, flags = pushed_loop(loop, primals[:count], moving)
-    places, outs = operand_places(loop, flags), result_places(loop, flags)
-    made = made._replace(active=joint_active(loop, made, places))
-    plain = 2 if loop.length is None else 0
-    kept: list[Any] = [None] * made.carries
-    for k, (value, dot) in enumerate(
-        zip(outs.values[: loop.carries], outs.dots[: loop.carries], strict=True)
-    ):
-        stack, moved = primals[count + plain + k], tangents[count + plain + k]
-        kept[value] = stack
-        if dot is not None:
-            kept[dot] = zeros_of(aval_of(stack)) if moved is None else moved
-    cts: dict[int, Any] = {}
-    for n, k in enumerate(given, count + extra):
-        dot = outs.dots[k]
-        assert dot is not None, "an active result has a tangent"
-        cts[dot] = primals[n]
-        cts[outs.values[k]] = zeros_of(aval_of(primals[n])) if tangents[n] is None else tangents[n]
-    chosen = tuple(sorted(cts))
+# -- derivatives -----------------------------------------------------------------------------------
+
+
+def _taken(found: list[Any]) -> Callable[..., list[Any]]:
+    """Return a function in place of `scan_program` that keeps its arguments."""
+
+    def take(body: Program, operands: Sequence[Any], *rest: Any) -> list[Any]:
+        found.extend([body, list(operands), *rest])
+        return [np.zeros((1, 1))] * len(body.output_ids)
+
+    return take
+
+
+def _jvp(primals: Values, tangents: Tangents, *params: Param) -> Any:
+    sweep = ReverseSweep._make(params)
+    values, dots = sweep.groups(primals), sweep.groups(tangents)
+    record, constants, carries = sweep.record, sweep.constants, sweep.carries
+    avals = [record.avals[i] for i in record.input_ids]
+    # A carry has a tangent if its kept values have one.
+    starts = [
+        zeros_of(a) if dot is None and kept is not None else dot
+        for dot, kept, a in zip(dots.carry, dots.kept, avals[constants:], strict=False)
+    ]
+    moving = [*dots.constants, *starts, *dots.arrays]
+    flags, split = split_body(record, [t is not None for t in moving], constants, carries)
+    made: list[Any] = []
+    pushed_scan(
+        (*values.constants, *values.carry, *values.arrays), tuple(moving), record,
+        sweep.length or 0, sweep.reverse, constants, carries, apply=_taken(made),
+    )  # fmt: skip
+    step, joint, _, _, new_constants, new_carries = made
+    kept = [
+        zeros_of(aval_of(x)) if t is None else t
+        for x, t, flag in zip(values.kept, dots.kept, flags[constants:], strict=False)
+        if flag
+    ]
+    # Its outputs: carry, results and residuals, with the tangents of each group.
+    begin = carries + sweep.results
+    outs = _grouped(new_carries, [split.active[carries:begin], split.active[begin:]])
+    step = restrict(step, step.input_ids, [step.output_ids[k] for k in outs], keep=True).program
+    moved_residuals = split.active[begin:]
+    new_results = sweep.results + sum(split.active[carries:begin])
+    residuals = [record.avals[i] for i in record.output_ids[begin:]]
+    groups = [
+        [(a, a if flag else None) for a, flag in zip(residuals, moved_residuals, strict=True)],
+        list(zip(values.arrays, dots.arrays, strict=True)),
+        list(zip(values.own_arrays, dots.own_arrays, strict=True)),
+    ]
+    pairs = [pair for group in groups for pair in group]
+    made = []
+    adjoint = sweep.adjoint
+    active = [
+        *[t is not None for t in dots.constants],
+        *[t is not None for t in dots.states],
+        *[t is not None for _, t in pairs],
+    ]
+    pushed_scan(
+        (*values.constants, *values.states, *[x for x, _ in pairs]),
+        (*dots.constants, *dots.states, *[t for _, t in pairs]),
+        adjoint, sweep.length or 0, not sweep.reverse, constants, sweep.states, apply=_taken(made),
+    )  # fmt: skip
+    back, operands, _, _, _, new_states = made
+    first = new_constants + new_states
+    order = _grouped(first, [[t is not None for _, t in group] for group in groups])
+    moved = iter(range(constants, new_constants))
+    dot_of = [None if t is None else next(moved) for t in dots.constants]
+    shared = (*sweep.shared, *[d for k in sweep.shared if (d := dot_of[k]) is not None])
+    own = [*values.own_arrays, *[t for t in dots.own_arrays if t is not None]]
+    cond = sweep.cond
+    if cond is not None:
+        extra = [aval_of(t) for t in dots.constants if t is not None]
+        more = [aval_of(x) for x in joint[new_constants + carries : new_constants + new_carries]]
+        inputs = [*range(constants), *extra, *range(constants, constants + carries), *more]
+        cond = with_inputs(cond, inputs, cond.output_ids).interned()
+    pushed = ReverseSweep(
+        step.interned(), reordered(back, order).interned(), cond, sweep.length, sweep.reverse,
+        new_constants, new_carries, new_states, new_results, shared, sweep.schedule,
+        False,
+    )  # fmt: skip
     results = bind(
         checkpointed_reverse_p,
-        (*operands, *primals[count : count + plain], *kept, *[cts[k] for k in chosen]),
-        (*interned_loop(made), chosen, False),
-    )
-    numbers = {k: n for n, k in enumerate(k for k, flag in enumerate(made.active) if flag)}
-    active = [k for k, flag in enumerate(loop.active) if flag]
-    return (
-        [results[numbers[places.dots[k]]] for k in active],  # type: ignore[index]
-        [results[numbers[places.values[k]]] for k in active],
-    )
+        (
+            *joint, *values.numbers, *values.kept, *kept, *operands[new_constants:first], *own,
+        ),
+        tuple(pushed),
+    )  # fmt: skip
+    outs = split_body(adjoint, active, constants, sweep.states)[1].active
+    states = sweep.states
+    carried = sum(outs[:states])
+    rest = len(outs) - states
+    start = states + carried
+    outputs = [*results[:states], *results[start : start + rest]]
+    found = iter([*results[states:start], *results[start + rest :]])
+    return outputs, [next(found) if flag else None for flag in outs]
 
 
-def _reverse_linearize(primals: Values, tangents: Tangents, *params: Param) -> Any:
-    loop, given, _ = reverse_params(params)
+def _grouped(first: int, groups: Sequence[Sequence[bool]]) -> list[int]:
+    """Return an order in which the tangents of each group follow its values.
+
+    Args:
+        first: number of things before the groups, which stay.
+        groups: values in their order; True for one that has a tangent. All tangents come after all
+            values.
+    """
+    order, place = list(range(first)), first
+    dot = first + sum(map(len, groups))
+    for group in groups:
+        order += range(place, place + len(group))
+        order += range(dot, dot + sum(group))
+        place, dot = place + len(group), dot + sum(group)
+    return order
+
+
+def _linearize(primals: Values, tangents: Tangents, *params: Param) -> Any:
     results = bind(checkpointed_reverse_p, primals, (*params[:-1], False))
     rule: Any = call_p.jvp
-    _, moved = rule.linearize(primals, tangents, derived_program(plain_reverse, loop, given), ())
+    _, moved = rule.linearize(primals, tangents, plain_sweep(ReverseSweep._make(params)), ())
     return list(results), moved
 
 
-def _reverse_transpose(cts: Tangents, *rest: tuple[*tuple[Operand, ...], Any]) -> Any:
-    loop, given, operands = _reverse_of(rest)
+def _transpose(cts: Tangents, *rest: tuple[*tuple[Operand, ...], Any]) -> Any:
+    sweep, operands = _sweep_of(rest)
     rule: Any = call_p.transpose
-    return rule.rule(cts, None, *operands, derived_program(plain_reverse, loop, given), ())
+    return rule.rule(cts, None, *operands, plain_sweep(sweep), ())
 
 
-def _reverse_batch(operands: Values, is_batched: Flags, *params: Param) -> Any:
-    """Batch the loop. All active operands get the axis of examples: each example has its own
-    cotangent of a constant.
+def plain_sweep(sweep: ReverseSweep) -> Program:
+    """Return the program of a reverse pass that keeps the residuals of all steps."""
+    key = (plain_sweep, sweep._replace(owned=False))
+    found = sweep.record.derived.get(key)
+    if found is None:
+        found = sweep.record.derived[key] = _plain_sweep(sweep).interned()
+    return found
+
+
+def _plain_sweep(sweep: ReverseSweep) -> Program:
+    record, adjoint = without_kept(sweep.record), sweep.adjoint
+    outs = record.output_ids
+    chosen = [*outs[: sweep.carries], *outs[sweep.carries + sweep.results :]]
+    record = restrict(record, record.input_ids, chosen, keep=True).program
+    into = ArrayRecording(adjoint.name, keeps_source=False)
+    given = sweep.groups([into.new_input(aval) for aval in operand_avals_of(sweep)])
+    if sweep.length is None:
+        assert sweep.cond is not None, "a loop of unknown length has a condition"
+        trip = Trip(
+            sweep.cond, (record, adjoint), (sweep.carries, sweep.states), (False, True),
+            sweep.constants, 1, None,
+        )  # fmt: skip
+        results = while_program(trip, [*given.constants, *given.carry, *given.states])
+    else:
+        length, constants = sweep.length, sweep.constants
+        stacks = scan_program(
+            record, [*given.constants, *given.carry, *given.arrays], length, sweep.reverse,
+            constants, sweep.carries,
+        )[sweep.carries :]  # fmt: skip
+        results = scan_program(
+            adjoint,
+            [*given.constants, *given.states, *stacks, *given.arrays, *given.own_arrays],
+            length, not sweep.reverse, constants, sweep.states,
+        )  # fmt: skip
+    return finish(into, [operand_of(into, r, aval_of(r)) for r in results], adjoint, adjoint.name)
+
+
+# -- vmap ------------------------------------------------------------------------------------------
+
+
+@final
+class _BatchedFlags(NamedTuple):
+    """Flags of batched inputs and outputs of both programs; ``each`` is True if examples stop one
+    by one.
     """
-    loop, given, _ = reverse_params(params)
-    count, extra = len(loop.active), len(extra_avals(loop))
-    size, avals = batch_size(operands, is_batched), loop_avals(loop)
-    wide = [was or flag for was, flag in zip(is_batched, loop.active, strict=False)]
-    first = [
-        broadcast_to(x, (size, *a.shape)) if flag and not was else x
-        for x, a, flag, was in zip(operands, avals, wide, is_batched, strict=False)
-    ]
-    made, values, flags, outs = batched_loop(loop, first, wide)
-    plain = 2 if loop.length is None else 0
-    kept: list[Any] = []
-    for x, was, flag, aval in zip(
-        operands[count + plain : count + extra], is_batched[count + plain : count + extra],
-        outs, extra_avals(loop)[plain:], strict=False,
-    ):  # fmt: skip
-        wider = broadcast_to(x, (size, *aval.shape)) if flag and not was else x
-        kept.append(moveaxis(wider, 0, 1) if flag else wider)
-    found = output_avals(plain_loop(loop))
-    cts: list[Any] = []
-    for k, x, was in zip(
-        given, operands[count + extra :], is_batched[count + extra :], strict=True
-    ):
-        wider = x if was else broadcast_to(x, (size, *found[k].shape))
-        cts.append(wider if k < loop.carries else moveaxis(wider, 0, 1))
-    results = bind(
-        checkpointed_reverse_p,
-        (*values, *operands[count : count + plain], *kept, *cts),
-        (*made._replace(active=loop.active), given, False),
+
+    record: list[bool]
+    recorded: list[bool]
+    adjoint: list[bool]
+    outputs: list[bool]
+    each: bool
+
+
+def _batched_flags(
+    sweep: ReverseSweep,
+    flags: Sequence[bool],
+    flagged: Callable[[Program, Sequence[bool]], Sequence[bool]] = mapped_outputs,
+) -> _BatchedFlags:
+    given = sweep.groups(flags)
+    constants, carries, states = sweep.constants, sweep.carries, sweep.states
+    carry = [a or b for a, b in zip(given.carry, given.kept, strict=True)]
+    ins, outs = settled(
+        flagged, sweep.record, [*given.constants, *carry, *given.arrays], constants, carries
     )
-    active = [k for k, flag in enumerate(loop.active) if flag]
-    middle = loop.constants + loop.carries
-    assert all(flags[k] for k in active), "active operands are batched"
-    return tuple(
-        [moveaxis(x, 1, 0) if k >= middle else x for k, x in zip(active, results, strict=True)]
+    each = sweep.cond is not None and any(flagged(sweep.cond, ins))
+    if each:
+        ins, outs = [*given.constants, *[True] * carries], [True] * len(outs)
+    adjoint = [
+        *given.constants, *given.states, *outs[carries + sweep.results :], *given.arrays,
+        *given.own_arrays,
+    ]  # fmt: skip
+    adjoint, results = settled(flagged, sweep.adjoint, adjoint, constants, states)
+    if each:
+        adjoint = [*given.constants, *[True] * states, *adjoint[constants + states :]]
+        results = [True] * len(results)
+    return _BatchedFlags(ins, outs, adjoint, results, each)
+
+
+def _mapped(is_batched: Sequence[bool], *params: Param) -> list[bool]:
+    return _batched_flags(ReverseSweep._make(params), is_batched).outputs
+
+
+def _depends(flags: Sequence[bool], *params: Param) -> list[bool]:
+    return _batched_flags(ReverseSweep._make(params), flags, reached_outputs).outputs
+
+
+def _batch(operands: Values, is_batched: Flags, *params: Param) -> Any:
+    sweep = ReverseSweep._make(params)
+    size, flags = batch_size(operands, is_batched), _batched_flags(sweep, is_batched)
+    values, was, avals = (sweep.groups(x) for x in (operands, is_batched, operand_avals_of(sweep)))
+    constants, carries, states = sweep.constants, sweep.carries, sweep.states
+    carried = flags.record[constants : constants + carries]
+
+    def wide(
+        xs: Sequence[Any], old: Sequence[bool], new: Sequence[bool], like: Sequence[ShapeDtype]
+    ) -> list[Any]:
+        return [
+            broadcast_to(x, (size, *a.shape)) if n and not o else x
+            for x, o, n, a in zip(xs, old, new, like, strict=True)
+        ]
+
+    def second(xs: Sequence[Any], which: Sequence[bool]) -> list[Any]:
+        return [moveaxis(x, 0, 1) if flag else x for x, flag in zip(xs, which, strict=True)]
+
+    kept = wide(values.kept, was.kept, carried, avals.kept)
+    given = SweepOperands(
+        values.constants,
+        wide(values.carry, was.carry, carried, avals.carry),
+        second(values.arrays, was.arrays),
+        values.numbers,
+        second(kept, carried),
+        wide(
+            values.states, was.states, flags.adjoint[constants : constants + states], avals.states
+        ),
+        second(values.own_arrays, was.own_arrays),
+    )
+    made = _sweep_of_each(sweep, size, flags) if flags.each else sweep._replace(
+        record=vmap_program(sweep.record, size, flags.record, flags.recorded).interned(),
+        adjoint=vmap_program(sweep.adjoint, size, flags.adjoint, flags.outputs).interned(),
+        cond=None if sweep.cond is None else vmap_program(
+            sweep.cond, size, flags.record, [False]
+        ).interned(),
+    )  # fmt: skip
+    results = bind(checkpointed_reverse_p, tuple(given.joined()), tuple(made._replace(owned=False)))
+    return tuple([
+        moveaxis(x, 1, 0) if flag and k >= states else x
+        for k, (x, flag) in enumerate(zip(results, flags.outputs, strict=True))
+    ])  # fmt: skip
+
+
+def _sweep_of_each(sweep: ReverseSweep, size: int, flags: _BatchedFlags) -> ReverseSweep:
+    """Return the reverse pass of a loop in which examples stop one by one.
+
+    A step is reversed for the examples that have taken it; their mask is a residual.
+    """
+    assert sweep.cond is not None, "examples stop by a condition"
+    record, adjoint, constants = sweep.record, sweep.adjoint, sweep.constants
+    carries, states = sweep.carries, sweep.states
+    condition = active_examples(sweep.cond, size, flags.record)
+
+    def step(given: list[Any]) -> list[Any]:
+        active = call_program(condition, given)[0]
+        results = chosen_step(active, given, record, constants, carries, flags.record)
+        begin = carries + sweep.results
+        return [*results[:begin], active, *results[begin:]]
+
+    into = ArrayRecording(f"vmap of {adjoint.name}", keeps_source=False)
+    avals = [
+        ShapeDtype((size, *adjoint.avals[i].shape), adjoint.avals[i].dtype) if flag
+        else adjoint.avals[i]
+        for i, flag in zip(adjoint.input_ids, flags.adjoint, strict=True)
+    ]  # fmt: skip
+    place = constants + states
+    shown = [*avals[:place], ShapeDtype((size,), np.dtype(bool)), *avals[place:]]
+    given = [into.new_input(aval) for aval in shown]
+    active = given.pop(place)
+    results = chosen_step(active, given, adjoint, constants, states, flags.adjoint)
+    back = finish(into, [operand_of(into, r, aval_of(r)) for r in results], adjoint, adjoint.name)
+    return sweep._replace(
+        record=recorded(record, size, flags.record, step).interned(),
+        adjoint=back.interned(),
+        cond=any_example(condition, sweep.cond.name).interned(),
     )
 
 
-def _reverse_runs(_inputs: object, *params: Param) -> Runs:
-    loop, given, _ = reverse_params(params)
-    programs = sweep_programs(loop, given)
-    if loop.length is None:
-        return (((1, programs.advance), (1, programs.turn)),)
-    actions = actions_of(loop.schedule, loop.length)
-    again = steps_run(actions) - loop.length
-    return (((again, programs.advance), (loop.length, programs.turn)),)
+# -- properties ------------------------------------------------------------------------------------
 
 
-def _reverse_depends(flags: Sequence[bool], *params: Param) -> Sequence[bool]:
-    loop, given, _ = reverse_params(params)
-    return reached_outputs(derived_program(plain_reverse, loop, given), flags)
+def _runs(_inputs: object, *params: Param) -> Runs:
+    sweep = ReverseSweep._make(params)
+    if sweep.length is None:
+        return (((2, sweep.record), (1, sweep.adjoint)),)
+    actions, length = actions_of(sweep.schedule, sweep.length), sweep.length
+    taped = sum(action[2] - action[1] for action in actions if action[0] == "tape")
+    return (((steps_run(actions) - taped, sweep.record), (length, sweep.adjoint)),)
 
 
-def _reverse_written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spelling:
-    loop, given, _ = reverse_params(params)
-    return write.call(derived_program(plain_reverse, loop, given))
+def _written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spelling:
+    return write.call(plain_sweep(ReverseSweep._make(params)))
 
 
 checkpointed_reverse_p = Primitive(
     "checkpointed_reverse",
-    eval=_reverse_eval,
-    aval=_reverse_aval,
-    jvp=ReplacingJvp(jvp=_reverse_jvp, linearize=_reverse_linearize),
-    transpose=_reverse_transpose,
-    batch=_reverse_batch,
-    params=(*CheckpointedLoop._fields, "given", "owned"),
+    eval=_eval,
+    aval=_aval,
+    jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
+    transpose=_transpose,
+    batch=_batch,
+    params=ReverseSweep._fields,
     many=True,
-    kept=holds_kept,
-    holds=SubPrograms(_reverse_runs, depends=_reverse_depends, lowers=_reverse_lowers),
-    written=_reverse_written,
+    kept=lambda _record, adjoint, *_: adjoint.keeps,  # (the steps run again without side effects)
+    holds=SubPrograms(_runs, depends=_depends, lowers=_lowers),
+    written=_written,
+    mapped=_mapped,
 )
-"""``checkpointed_reverse c0 h0 xs kept ct_h {…, given=(0,), owned=False}``: the cotangents of active
-operands. ``owned``: see control/checkpoint_ownership.py.
+"""``checkpointed_reverse c0 h0 xs kept h_bar {record={…}, adjoint={…}, cond=None, length=5,
+reverse=False, constants=1, carries=1, states=1, results=0,
+shared=(0,), schedule=("binomial", 3), owned=False}``: the final
+states, stacked results.
 """

@@ -1,34 +1,26 @@
-"""Programs of the steps of a checkpointed loop, and the functions that run them by a schedule.
+"""Programs of the steps of a checkpointed loop, and its forward sweep.
 
-The forward sweep runs the step; the reverse pass runs the step without its results (``advance``),
-the step with its residuals (``taped``), the transpose of its linear part (``adjoint``), or the last
-two as one program (``turn``). Residuals that are slices of the loop's arrays are read again, and
-loop-invariant ones are computed once.
+The forward sweep runs the step. The reverse pass (control/checkpointed_sweep.py) runs the step again
+for its carry and its residuals (``record``), and the transpose of its linear part (``adjoint``).
+Residuals that are slices of the loop's arrays are read again, and loop-invariant ones are computed
+once.
 
 Layer: 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from functrace.control.carries import hoisted, source_variables, split_body
 from functrace.control.scan import transposed_body
-from functrace.control.schedules import (
-    END,
-    Action,
-    OnlineSlots,
-    Schedule,
-    actions_of,
-    reverse_kept,
-    saved_forward,
-)
+from functrace.control.schedules import OnlineSlots, Schedule, saved_forward
 from functrace.control.while_trips import Trip
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import Assembly, Compiled, output_avals, reordered, restrict, without_kept
+from functrace.ir.parts import Assembly, Compiled, Rewrite, output_avals, reordered, restrict
 from functrace.ir.program import Program
 from functrace.ir.structures import HostCall, Loop, Lowering
 from functrace.typing import Array
@@ -46,8 +38,8 @@ class CheckpointedLoop(NamedTuple):
         constants, carries: numbers of these operands.
         most: largest number of steps, or ``None``.
         schedule: see control/schedules.py.
-        active: flags of the body's inputs that carry derivatives; ``()`` before it is
-            differentiated.
+        active: flags of the body's inputs that carry derivatives, for ``checkpointed_tangents``;
+            ``()`` otherwise.
     """
 
     body: Program
@@ -87,34 +79,30 @@ def extra_avals(loop: CheckpointedLoop) -> list[ShapeDtype]:
 
 
 @final
-class SweepPrograms(NamedTuple):
+class StepPrograms(NamedTuple):
     """Programs of the steps of a loop, for its active inputs.
 
     Args:
         step: the body, as when it is differentiated.
-        advance: from constants, carry and slices to the carry.
         invariants: from constants to loop-invariant residuals.
-        taped: from constants, carry and slices to the carry and the residuals of the step.
-        adjoint: from constants, invariants, residuals, slices, sums, cotangents of the carry, and
-            of slices of results, to sums, cotangents of the carry, and of slices.
-        turn: the same, from the carry instead of residuals.
+        record: the step with residuals: from constants, invariants, which it does not read, carry
+            and slices to carry, results and residuals of the step.
+        adjoint: the body of a `scan` over residuals, slices, and cotangents of results, with
+            constants and invariants as its constants, and with sums and cotangents of the carry as
+            its carry. It returns these, and cotangents of slices.
         sums: avals of the sums: cotangents of active constants.
-        slices: avals of the cotangents of slices of active arrays.
         active_outputs: indices of the outputs that carry derivatives.
     """
 
     step: Program
-    advance: Program
     invariants: Program
-    taped: Program
+    record: Program
     adjoint: Program
-    turn: Program
     sums: list[ShapeDtype]
-    slices: list[ShapeDtype]
     active_outputs: list[int]
 
 
-def sweep_programs(loop: CheckpointedLoop, given: tuple[int, ...] | None = None) -> SweepPrograms:
+def step_programs(loop: CheckpointedLoop, given: tuple[int, ...] | None = None) -> StepPrograms:
     """Return the programs of the steps.
 
     Args:
@@ -122,30 +110,32 @@ def sweep_programs(loop: CheckpointedLoop, given: tuple[int, ...] | None = None)
         given: indices of the outputs that have a cotangent: those of all active carries, and of
             some results; all active ones by default.
     """
-    key = (sweep_programs, loop.active, loop.constants, loop.carries, given)
+    key = (step_programs, loop.active, loop.constants, loop.carries, given)
     found = loop.body.derived.get(key)
     if found is None:
-        found = loop.body.derived[key] = _sweep_programs(loop, given)
+        found = loop.body.derived[key] = _step_programs(loop, given)
     return found
 
 
-def _sweep_programs(loop: CheckpointedLoop, given: tuple[int, ...] | None) -> SweepPrograms:
+def _step_programs(loop: CheckpointedLoop, given: tuple[int, ...] | None) -> StepPrograms:
     body, constants, carries = loop.body, loop.constants, loop.carries
     flags, split = split_body(body, loop.active, constants, carries)
     assert tuple(flags) == loop.active, "the active carries are a fixed point"
     forward, count = split.forward, len(body.output_ids)
     ins, outs = forward.input_ids, forward.output_ids
     step = restrict(forward, ins, outs[:count], keep=True).program
-    advance = without_kept(restrict(forward, ins, outs[:carries], keep=True).program)
     invariant, per_step = hoisted(split, body, constants)
     variables = source_variables(forward, count)
     places = [variables[word][place] for word, place in split.sources]
-    # Residuals: constants and slices are operands; invariants are computed once; others are taped.
+    # Residuals: constants and slices are operands; invariants are computed once; others per step.
     computed = [i for i in dict.fromkeys(places[n] for n in invariant) if i not in ins]
     made_once = restrict(forward, ins[:constants], computed, keep=True, effects=False).program
     slices = set(ins[constants + carries :])
     kept = [i for i in dict.fromkeys(places[n] for n in per_step) if i not in slices]
-    taped = without_kept(restrict(forward, ins, [*outs[:carries], *kept], keep=True).program)
+    record = restrict(forward, ins, [*outs[:count], *kept], keep=True).program
+    unread = [forward.avals[i] for i in computed]
+    write = Rewrite(record, [*range(constants), *unread, *range(constants, len(ins))])
+    record = write.finish(write.keep_all())
     # The linear part with its inputs in the order of a scan, and its transpose.
     residuals, total = len(split.sources), len(body.input_ids)
     moved = iter(range(residuals, residuals + sum(flags)))
@@ -164,33 +154,19 @@ def _sweep_programs(loop: CheckpointedLoop, given: tuple[int, ...] | None) -> Sw
     is_linear = [k >= residuals for group in groups for k in group]
     made = transposed_body(linear, is_linear, len(groups[0]), len(groups[1]))
     sums = [linear.avals[linear.input_ids[k]] for k in made.summed]
-    swept = [linear.avals[linear.input_ids[k]] for k in made.sliced]
     cts = output_avals(linear)
-
-    def joined(with_tape: bool) -> Program:
-        build = Assembly()
-        known = {i: build.input(forward.avals[i]) for i in ins[:constants]}
-        known.update({i: build.input(forward.avals[i]) for i in computed})
-        if with_tape:
-            known.update({i: build.input(forward.avals[i]) for i in kept})
-            known.update({i: build.input(forward.avals[i]) for i in ins[constants + carries :]})
-        else:
-            known.update({i: build.input(forward.avals[i]) for i in ins[constants:]})
-            part = without_kept(restrict(forward, ins, kept, keep=True).program)
-            found = build.splice(part, [known[i] for i in ins])
-            known.update(zip(kept, found, strict=True))
-        totals = [build.input(aval) for aval in sums]
-        carry = [build.input(aval) for aval in cts[: len(groups[1])]]
-        results = [build.input(aval) for aval in cts[len(groups[1]) :]]
-        order = [
-            *[known[places[n]] for n in invariant], *totals, *carry,
-            *[known[places[n]] for n in per_step], *results,
-        ]  # fmt: skip
-        return build.program(build.splice(made.step, order), made.step.name)
-
-    return SweepPrograms(
-        step, advance, made_once, taped, joined(True), joined(False), sums, swept, active
-    )
+    build = Assembly()
+    known = {i: build.input(forward.avals[i]) for i in (*ins[:constants], *computed)}
+    totals = [build.input(aval) for aval in sums]
+    carry = [build.input(aval) for aval in cts[: len(groups[1])]]
+    known.update({i: build.input(forward.avals[i]) for i in (*kept, *ins[constants + carries :])})
+    results = [build.input(aval) for aval in cts[len(groups[1]) :]]
+    order = [
+        *[known[places[n]] for n in invariant], *totals, *carry,
+        *[known[places[n]] for n in per_step], *results,
+    ]  # fmt: skip
+    adjoint = build.program(build.splice(made.step, order), made.step.name)
+    return StepPrograms(step, made_once, record, adjoint, sums, active)
 
 
 # -- the forward sweep -----------------------------------------------------------------------------
@@ -210,12 +186,11 @@ def _stack(rows: int, aval: ShapeDtype, like: Array | None) -> Array:
 
 def forward_lowering(loop: CheckpointedLoop) -> Lowering:
     """Return the lowering of the forward sweep."""
-    programs = sweep_programs(loop)
     if loop.length is None:
         assert loop.cond is not None, "a loop of unknown length has a condition"
-        bodies = (loop.cond, programs.step)
+        bodies = (loop.cond, loop.body)
         return Lowering(bodies, HostCall(_Online(loop), loop.length), fresh=True)
-    return Lowering((programs.step,), HostCall(_Forward(loop), loop.length), fresh=True)
+    return Lowering((loop.body,), HostCall(_Forward(loop), loop.length), fresh=True)
 
 
 @final
@@ -307,126 +282,5 @@ class _Online:
             places[rows - 1] = steps - 1
             own = [np.copy(c)[()] for c in carry] if not steps else carry
             return (*own, np.int64(steps), places, *kept)
-
-        return run
-
-
-# -- the reverse pass ------------------------------------------------------------------------------
-
-
-def reverse_lowering(loop: CheckpointedLoop, given: tuple[int, ...], owned: bool) -> Lowering:
-    """Return the lowering of the reverse pass.
-
-    Args:
-        loop: the loop, with ``active``.
-        given: indices of the outputs that have a cotangent.
-        owned: True if it may overwrite the kept carries among its operands.
-    """
-    made = sweep_programs(loop, given)
-    bodies = (made.invariants, made.advance, made.taped, made.adjoint, made.turn)
-    return Lowering(bodies, HostCall(_Reverse(loop, given, owned, made), loop.length), fresh=True)
-
-
-@final
-class _Reverse:
-    """The reverse pass of a loop, by its schedule."""
-
-    __slots__ = ("given", "loop", "made", "owned")
-
-    def __init__(
-        self, loop: CheckpointedLoop, given: tuple[int, ...], owned: bool, made: SweepPrograms
-    ) -> None:
-        self.loop, self.given, self.owned, self.made = loop, given, owned, made
-
-    def _actions(self, count: int, places: Array | None) -> Iterable[Action]:
-        """Return the actions of the reverse pass."""
-        loop = self.loop
-        if loop.length is not None:
-            found = actions_of(loop.schedule, loop.length)
-            return found[found.index(END) + 1 :]
-        if not count or places is None:
-            return ()
-        last = count - 1
-        kept = sorted([int(k) for k in places[:-1] if 0 < k < last])
-        return (
-            ("load", last), ("reverse", last), ("drop", last),
-            *(reverse_kept(kept, last, loop.schedule[1]) if last else ()),
-        )  # fmt: skip
-
-    def __call__(self, runs: Sequence[Compiled]) -> Callable[..., tuple[Any, ...]]:
-        """Return the function from operands to results."""
-        loop, made = self.loop, self.made
-        invariants, advance, taped, adjoint, turn = runs
-        constants, carries = loop.constants, loop.carries
-        operands_end = len(loop.active)
-        extra_end = operands_end + len(extra_avals(loop))
-        carried = sum(k < carries for k in self.given)
-        sums = len(made.sums)
-        is_backward, owned = loop.reverse, self.owned
-
-        def run(*operands: Array) -> tuple[Any, ...]:
-            fixed = operands[:constants]
-            initial = operands[constants : constants + carries]
-            arrays = operands[constants + carries : operands_end]
-            extra = operands[operands_end:extra_end]
-            carry_cts = operands[extra_end : extra_end + carried]
-            result_cts = operands[extra_end + carried :]
-            if loop.length is None:
-                length, places, *stacks = extra
-                length = int(length)
-                actions = self._actions(length, places)
-                rows = {int(k): row for row, k in enumerate(places) if k >= 0}
-            else:
-                length, stacks = loop.length, list(extra)
-                actions = self._actions(length, None)
-                rows = {k: row for row, k in enumerate(saved_forward(loop.schedule, length))}
-            kept: dict[int, Any] = {k: [stack[row] for stack in stacks] for k, row in rows.items()}
-            kept[0] = initial
-            free = list[int]()  # rows that may be overwritten
-            once = (*fixed, *invariants(*fixed)) if made.invariants.output_ids else fixed
-            cts: Any = (*[np.zeros(a.shape, a.dtype)[()] for a in made.sums], *carry_cts)
-            swept = [np.empty((length, *a.shape), a.dtype) for a in made.slices]
-            tape: dict[int, Any] = {}
-            carry: Any = initial
-            for action in actions:
-                kind, k = action[0], action[1]
-                if kind == "forward":
-                    for n in range(k, action[2]):
-                        t = length - 1 - n if is_backward else n
-                        carry = advance(*fixed, *carry, *[a[t] for a in arrays])
-                elif kind == "save" and free:
-                    row = rows[k] = free.pop()
-                    for stack, value in zip(stacks, carry, strict=True):
-                        stack[row] = value
-                    kept[k] = [stack[row] for stack in stacks]
-                elif kind == "save":
-                    kept[k] = carry  # results of a step are new arrays
-                elif kind == "load":
-                    carry = kept[k]
-                elif kind == "drop":
-                    used = kept.pop(k)
-                    if owned and k in rows:
-                        free.append(rows.pop(k))
-                        if carry is used:  # (it is read before the row is overwritten)
-                            carry = [np.copy(c)[()] for c in carry]
-                elif kind == "tape":
-                    for n in range(k, action[2]):
-                        t = length - 1 - n if is_backward else n
-                        results = taped(*fixed, *carry, *[a[t] for a in arrays])
-                        carry, tape[n] = results[:carries], results[carries:]
-                else:
-                    t = length - 1 - k if is_backward else k
-                    slices = [a[t] for a in arrays]
-                    given = [ct[t] for ct in result_cts]
-                    if k in tape:
-                        results = adjoint(*once, *tape.pop(k), *slices, *cts, *given)
-                    else:
-                        results = turn(*once, *carry, *slices, *cts, *given)
-                    cts = results[: sums + carried]
-                    for stack, result in zip(swept, results[sums + carried :], strict=True):
-                        stack[t] = result
-            if (cts and cts[-1] is operands[-1]) or not length:
-                cts = [np.copy(c)[()] for c in cts]
-            return (*cts, *swept)
 
         return run

@@ -41,6 +41,7 @@ from functrace.tracing.lines import (
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.derivatives import grad_program, gradient
 from functrace.transforms.precomputed import without_given
+from functrace.transforms.preparing import prepared
 from functrace.transforms.walk import NeedsTape
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class Runner:
         """
         # For large arrays, operation order and rematerialization determine memory, and operations
         # run on all cores.
+        program = prepared(program, active)
         if mean_work(program) < LARGE and not spread_operations(program):
             sink = ListSink(program)
             try:

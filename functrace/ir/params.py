@@ -153,7 +153,6 @@ KINDS: dict[str, Kind] = {
     "foreign": ("a Python function", lambda value, _: callable(value)),
     "forward": _ANY,
     "full": _FLAG,
-    "given": ("a tuple of numbers from 0", _is_tuple_of(_is_count)),
     "groups": ("a number from 1", lambda value, _: _is_int(value) and value >= 1),
     "hermitian": _FLAG,
     "hidden": _COUNT,
@@ -199,6 +198,7 @@ KINDS: dict[str, Kind] = {
     "rcond": ("a number", lambda value, _: isinstance(value, float) or _is_int(value)),
     "residuals": _COUNT,
     "results": ("a tuple of avals", _is_tuple_of(lambda k: isinstance(k, ShapeDtype))),
+    "record": _PROGRAM,
     "reverse": _FLAG,
     "rows": _COUNT,
     "rule": _ANY,
@@ -213,8 +213,10 @@ KINDS: dict[str, Kind] = {
         "a place for a new axis, from 0",
         lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs),
     ),
+    "shared": ("a tuple of numbers from 0", _is_tuple_of(_is_count)),
     "size": _COUNT,
     "sizes": ("a tuple of sizes", _is_tuple_of(_is_count)),
+    "states": _COUNT,
     "subscripts": (
         "subscripts such as 'ab,bc->ac'",
         lambda value, _: isinstance(value, str) and _SUBSCRIPTS.fullmatch(value) is not None,
@@ -242,6 +244,7 @@ _OF_LOOPS: Mapping[str, Kind] = {
     "cond": ("a program, or None", lambda value, _: value is None or _is_program(value)),
     "length": ("a number from 0, or None", lambda value, _: value is None or _is_count(value)),
 }
+KINDS.update({"checkpointed_reverse.adjoint": _PROGRAM, "checkpointed_reverse.results": _COUNT})
 KINDS.update(
     (f"checkpointed_{name}.{param}", kind)
     for name in ("loop", "forward", "tangents", "reverse")

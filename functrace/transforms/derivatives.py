@@ -17,6 +17,7 @@ from functrace.ir.aval import Constant, ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.transforms.building import active_inputs, finish, remembered, take_residuals
+from functrace.transforms.preparing import prepared
 from functrace.transforms.tape_sink import TapeSink
 from functrace.transforms.walk import ForwardWalk, Sink, backward, forward
 
@@ -104,8 +105,10 @@ def linearize_program(
     Cost:
         forward: 1 to 2 times the program; residuals are at most a few values per equation.
     """
+    flags = _flags(program, active)
+    program = prepared(program, flags)
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
-    walked = forward(program, _flags(program, active), sink, count, by_rules=by_rules)
+    walked = forward(program, flags, sink, count, by_rules=by_rules)
     tangents = [_tangent(sink, walked, i) for i in program.output_ids[:count]]
     residuals = take_residuals(sink.second)
     made = finish(sink.known, (*sink.outputs, *residuals), program, f"forward_of_{program.name}")
@@ -159,6 +162,7 @@ def split_program(
 def _split_program(
     program: Program, active: Sequence[bool], needed: Sequence[bool] | None
 ) -> SplitProgram:
+    program = prepared(program, active)
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
     walked = forward(program, active, sink)
     wanted = [False] * len(program.output_ids) if needed is None else needed
@@ -294,6 +298,7 @@ def grad_program(
     Cost:
         2 to 4 times the program, whatever the number of inputs.
     """
+    program = prepared(program, active)
     sink = TapeSink(program, "grad", pushes=False, splits=False)
     places = gradient(program, active, with_value, sink, by_rules=by_rules)
     sink.close()
@@ -329,6 +334,7 @@ def pullback_programs(
     Cost:
         making them takes about 3 us per operation, 9 by the rules.
     """
+    program = prepared(program, active)
     sink = TapeSink(program, "vjp", pushes=False, splits=True)
     walked = forward(program, active, sink, count, by_rules=by_rules)
     avals = program.avals

@@ -1,0 +1,255 @@
+"""The reverse pass of a checkpointed loop, run by its schedule.
+
+Layer: 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.control.schedules import (
+    END,
+    Action,
+    Schedule,
+    actions_of,
+    reverse_kept,
+    saved_forward,
+)
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import Compiled, output_avals, restrict, without_kept
+from functrace.ir.program import Program
+from functrace.ir.structures import HostCall, Lowering
+from functrace.typing import Array
+
+
+@final
+class ReverseSweep(NamedTuple):
+    """The params of a reverse pass: a loop over the carries of another loop, from its last step to
+    its first.
+
+    Its operands are constants, initial carry and arrays of the forward loop; for a loop of unknown
+    length, the number of steps and the steps before which the carries were kept; the kept carries;
+    initial states (sums, and cotangents of the carry); and arrays (cotangents of results). Its
+    results are the final states, and stacked results of the steps.
+
+    Args:
+        record: a step of the forward loop: from constants, carry and slices of its arrays to carry,
+            results and residuals. It runs again without its side effects, and without results.
+        adjoint: a step of the reverse loop: from constants, states, residuals, slices of the forward
+            loop's arrays and of its own to states and slices.
+        cond: for a loop of unknown length, from constants and carry to a bool, as in the forward
+            loop; else ``None``.
+        length: number of steps, or ``None``.
+        reverse: True if the forward loop runs from the last slice to the first.
+        constants, carries, states: numbers of these operands.
+        results: number of results of a step of the forward loop.
+        shared: places, among the constants, of those of the forward sweep; others are invariants.
+        schedule: of the loop.
+        owned: True if it may overwrite the kept carries: see control/checkpoint_ownership.py.
+    """
+
+    record: Program
+    adjoint: Program
+    cond: Program | None
+    length: int | None
+    reverse: bool
+    constants: int
+    carries: int
+    states: int
+    results: int
+    shared: tuple[int, ...]
+    schedule: Schedule
+    owned: bool
+
+    @property
+    def arrays(self) -> int:
+        """Number of arrays of the forward loop."""
+        return len(self.record.input_ids) - self.constants - self.carries
+
+    @property
+    def residuals(self) -> int:
+        """Number of residuals of a step."""
+        return len(self.record.output_ids) - self.carries - self.results
+
+    @property
+    def own_arrays(self) -> int:
+        """Number of arrays of the reverse loop."""
+        before = self.constants + self.states + self.residuals + self.arrays
+        return len(self.adjoint.input_ids) - before
+
+    def groups(self, values: Sequence[Any]) -> SweepOperands:
+        """Divide operands, or one value for each."""
+        numbers = 2 if self.length is None else 0
+        counts = (
+            self.constants, self.carries, self.arrays, numbers, self.carries, self.states,
+            self.own_arrays,
+        )  # fmt: skip
+        found: list[list[Any]] = []
+        place = 0
+        for count in counts:
+            found.append(list(values[place : place + count]))
+            place += count
+        return SweepOperands(*found)
+
+    def rows(self) -> int:
+        """Return the number of rows of the stacks of kept carries."""
+        if self.length is None:
+            return self.schedule[1]
+        return len(saved_forward(self.schedule, self.length))
+
+
+@final
+class SweepOperands(NamedTuple):
+    """The operands of a reverse pass in groups; see `ReverseSweep`."""
+
+    constants: list[Any]
+    carry: list[Any]
+    arrays: list[Any]
+    numbers: list[Any]
+    kept: list[Any]
+    states: list[Any]
+    own_arrays: list[Any]
+
+    def joined(self) -> list[Any]:
+        """Return all of them in order."""
+        return [x for group in self for x in group]
+
+
+def reverse_lowering(sweep: ReverseSweep) -> Lowering:
+    """Return the lowering of the reverse pass."""
+    record, carries = sweep.record, sweep.carries
+    key = (reverse_lowering, carries, sweep.results)
+    found = record.derived.get(key)
+    if found is None:
+        again, outs = without_kept(record), range(len(record.output_ids))
+        carry, residuals = outs[:carries], outs[carries + sweep.results :]
+        found = record.derived[key] = tuple([
+            restrict(
+                again, again.input_ids, [again.output_ids[k] for k in chosen], keep=True
+            ).program
+            for chosen in (carry, residuals, (*carry, *residuals))
+        ])  # fmt: skip
+    return Lowering((*found, sweep.adjoint), HostCall(_Reverse(sweep), sweep.length), fresh=True)
+
+
+def _contiguous(x: Any) -> Any:
+    """Return a residual in the memory order of a row of a stack, as which a plain loop keeps it."""
+    return x if not isinstance(x, np.ndarray) or x.flags.c_contiguous else x.copy("C")
+
+
+@final
+class _Reverse:
+    """The function of a reverse pass."""
+
+    __slots__ = ("sweep",)
+
+    def __init__(self, sweep: ReverseSweep) -> None:
+        self.sweep = sweep
+
+    def _actions(self, count: int, places: Array | None) -> Iterable[Action]:
+        """Return the actions of the reverse pass."""
+        sweep = self.sweep
+        if sweep.length is not None:
+            found = actions_of(sweep.schedule, sweep.length)
+            return found[found.index(END) + 1 :]
+        if not count or places is None:
+            return ()
+        last = count - 1
+        kept = sorted([int(k) for k in places[:-1] if 0 < k < last])
+        return (
+            ("load", last), ("reverse", last), ("drop", last),
+            *(reverse_kept(kept, last, sweep.schedule[1]) if last else ()),
+        )  # fmt: skip
+
+    def __call__(self, runs: Sequence[Compiled]) -> Callable[..., tuple[Any, ...]]:
+        """Return the function from operands to results."""
+        sweep, (advance, residuals_of, record, adjoint) = self.sweep, runs
+        carries, states = sweep.carries, sweep.states
+        avals = output_avals(sweep.adjoint)[states:]
+        is_backward, owned = sweep.reverse, sweep.owned
+        # (a loop of unknown length keeps residuals as they are)
+        as_kept = _contiguous if sweep.length is not None else lambda x: x
+
+        def run(*operands: Array) -> tuple[Any, ...]:
+            fixed, initial, arrays, numbers, stacks, cts, own = sweep.groups(operands)
+            if sweep.length is None:
+                length, places = int(numbers[0]), numbers[1]
+                actions = self._actions(length, places)
+                rows = {int(k): row for row, k in enumerate(places) if k >= 0}
+            else:
+                length = sweep.length
+                actions = self._actions(length, None)
+                rows = {k: row for row, k in enumerate(saved_forward(sweep.schedule, length))}
+            kept: dict[int, Any] = {k: [stack[row] for stack in stacks] for k, row in rows.items()}
+            kept[0] = initial
+            free = list[int]()  # rows that may be overwritten
+            swept = [np.empty((length, *a.shape), a.dtype) for a in avals]
+            tape: dict[int, Any] = {}
+            carry: Any = initial
+            for action in actions:
+                kind, k = action[0], action[1]
+                if kind == "forward":
+                    for n in range(k, action[2]):
+                        t = length - 1 - n if is_backward else n
+                        carry = advance(*fixed, *carry, *[a[t] for a in arrays])
+                elif kind == "save" and free:
+                    row = rows[k] = free.pop()
+                    for stack, value in zip(stacks, carry, strict=True):
+                        stack[row] = value
+                    kept[k] = [stack[row] for stack in stacks]
+                elif kind == "save":
+                    kept[k] = carry  # results of a step are new arrays
+                elif kind == "load":
+                    carry = kept[k]
+                elif kind == "drop":
+                    used = kept.pop(k)
+                    if owned and k in rows:
+                        free.append(rows.pop(k))
+                        if carry is used:  # (it is read before the row is overwritten)
+                            carry = [np.copy(c)[()] for c in carry]
+                elif kind == "tape":
+                    for n in range(k, action[2]):
+                        t = length - 1 - n if is_backward else n
+                        results = record(*fixed, *carry, *[a[t] for a in arrays])
+                        carry, tape[n] = results[:carries], [*map(as_kept, results[carries:])]
+                else:
+                    t = length - 1 - k if is_backward else k
+                    slices = [a[t] for a in arrays]
+                    held = tape.pop(k, None)
+                    if held is None:
+                        held = [*map(as_kept, residuals_of(*fixed, *carry, *slices))]
+                    results = adjoint(*fixed, *cts, *held, *slices, *[a[t] for a in own])
+                    del held
+                    cts = results[:states]
+                    for stack, result in zip(swept, results[states:], strict=True):
+                        stack[t] = result
+            return (*([np.copy(c)[()] for c in cts] if not length else cts), *swept)
+
+        return run
+
+
+def operand_avals_of(sweep: ReverseSweep) -> list[ShapeDtype]:
+    """Return the avals of the operands of a reverse pass."""
+    record, adjoint = sweep.record, sweep.adjoint
+    middle = sweep.constants + sweep.carries
+    first = [record.avals[i] for i in record.input_ids]
+    carry = first[sweep.constants : middle]
+    own = [adjoint.avals[i] for i in adjoint.input_ids]
+    states = own[sweep.constants : sweep.constants + sweep.states]
+    rows, integer = sweep.rows(), np.dtype(np.int64)
+    numbers = [ShapeDtype((), integer), ShapeDtype((rows,), integer)]
+
+    def stacked(count: int, avals: Sequence[ShapeDtype]) -> list[ShapeDtype]:
+        return [ShapeDtype((count, *a.shape), a.dtype) for a in avals]
+
+    return [
+        *first[:middle],
+        *stacked(sweep.length or 0, first[middle:]),
+        *(numbers if sweep.length is None else []),
+        *stacked(rows, carry),
+        *states,
+        *stacked(sweep.length or 0, own[len(own) - sweep.own_arrays :]),
+    ]

@@ -1,0 +1,198 @@
+"""Derivatives of every order through loops with ``checkpoint=`` have the bits of those through the
+plain loop: random bodies, schedules and transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import functrace as ft
+from functrace.control.checkpoint_expansion import plain_pairs
+from functrace.control.checkpointed_reverse import checkpointed_reverse_p
+from functrace.policies import binomial
+from tests.sampling import examples
+
+SIZE = 4
+STEPS: list[Callable[[Any, Any], Any]] = [
+    lambda a, b: np.sin(a) + 0.5 * b,
+    lambda a, b: np.tanh(a * b),
+    lambda a, b: a * np.sum(b) * 0.2,
+    lambda a, b: np.exp(-a * a) - b,
+    lambda a, b: np.where(a > 0.1, a, 0.3 * b),
+    lambda a, b: np.sqrt(1.0 + a**2) * np.cos(b),
+]
+"""Operations of two vectors."""
+PRODUCTS: list[Callable[[Any, Any, Any], Any]] = [
+    lambda w, m, v: np.tanh(w @ v) + m @ v,
+    lambda w, m, v: (w @ m).T @ v * 0.4,
+    lambda w, m, v: v @ w * np.sum(m) * 0.2,
+]
+"""Products of a matrix from outside, a carried matrix and a vector."""
+
+
+class Body(NamedTuple):
+    """A random body: two carried vectors, a carried matrix and an integer; its operations."""
+
+    operations: tuple[tuple[int, int, int], ...]
+    product: int
+    picks: tuple[int, int, int]
+
+    def __call__(self, carry: Any, x: Any, w: Any) -> Any:
+        a, b, m, count = carry
+        values = [a, b, x, PRODUCTS[self.product](w, m, a)]
+        for kind, one, other in self.operations:
+            values.append(
+                STEPS[kind % len(STEPS)](values[one % len(values)], values[other % len(values)])
+            )
+        first, second, y = [values[-1 - k % len(values)] for k in self.picks]
+        moved = np.tanh(m.T * 0.9 + np.outer(first, b))
+        left = (np.tanh(first) + 0.1 * a, np.tanh(second) - b * (count % 2), moved, count + 1)
+        return left, y * 1.0
+
+
+NUMBERS = st.integers(0, 11)
+BODIES = st.builds(
+    Body,
+    st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=4).map(tuple),
+    st.integers(0, len(PRODUCTS) - 1),
+    st.tuples(NUMBERS, NUMBERS, NUMBERS),
+)
+CHECKPOINTS = st.one_of(st.integers(1, 9), st.just("sqrt"), st.builds(binomial, st.integers(1, 5)))
+
+
+class Case(NamedTuple):
+    """A loop, and arguments of its loss."""
+
+    body: Body
+    reverse: bool
+    w: Any
+    start: tuple[Any, Any, Any]
+    xs: Any
+    batch: Any
+
+    def loss(self, checkpoint: Any) -> Callable[..., Any]:
+        """Return a loss of matrix, start and slices."""
+
+        def f(w: Any, start: Any, xs: Any) -> Any:
+            end, ys = ft.scan(
+                lambda carry, x: self.body(carry, x, w), (*start, np.int64(0)), xs,
+                reverse=self.reverse, checkpoint=checkpoint,
+            )  # fmt: skip
+            return sum(np.sum(np.sin(e)) for e in end[:3]) + np.sum(ys * ys) * 0.5
+
+        return f
+
+
+def case(body: Body, steps: int, seed: int, reverse: bool) -> Case:
+    """Return a loop with random arguments."""
+    rng = np.random.default_rng(seed)
+    start = (rng.normal(size=SIZE), rng.normal(size=SIZE), rng.normal(size=(SIZE, SIZE)))
+    if seed % 2:
+        start = (*start[:2], np.asfortranarray(start[2]))
+    w = rng.normal(size=(SIZE, SIZE)) * 0.5
+    xs, batch = rng.normal(size=(steps, SIZE)), rng.normal(size=(2, steps, SIZE))
+    return Case(body, reverse, w, start, xs, batch)
+
+
+def squares(tree: Any) -> Any:
+    """Return the sum of squares of all leaves."""
+    return sum(np.sum(leaf**2) for leaf in ft.tree.leaves(tree))
+
+
+TRANSFORMS: dict[str, Callable[[Callable[..., Any], Case], Any]] = {
+    "grad": lambda f, c: ft.grad(f, (0, 1, 2))(c.w, c.start, c.xs),
+    "vmap of grad": lambda f, c: ft.vmap(ft.grad(f, (0, 1, 2)), (None, None, 0))(
+        c.w, c.start, c.batch
+    ),
+    "vmap of grad, by the matrix": lambda f, c: ft.vmap(ft.grad(f, (0, 1, 2)), (0, None, None))(
+        np.stack([c.w, c.w.T]), c.start, c.xs
+    ),
+    "grad of vmap": lambda f, c: ft.grad(
+        lambda w: np.sum(ft.vmap(lambda xs: f(w, c.start, xs))(c.batch))
+    )(c.w),
+    "jvp of grad": lambda f, c: ft.jvp(
+        ft.grad(f, (0, 1, 2)), (c.w, c.start, c.xs), (c.w, c.start, c.xs)
+    ),
+    "jvp of grad, by the matrix": lambda f, c: ft.jvp(
+        lambda w: ft.grad(f, (0, 1, 2))(w, c.start, c.xs), (c.w,), (c.w.T,)
+    ),
+    "hessian": lambda f, c: ft.hessian(f, 2)(c.w, c.start, c.xs),
+    "vmap of hessian": lambda f, c: ft.vmap(ft.hessian(f, 1), (None, None, 0))(
+        c.w, c.start, c.batch
+    ),
+    "jvp of hessian": lambda f, c: ft.jvp(
+        lambda xs: ft.hessian(f, 2)(c.w, c.start, xs), (c.xs,), (c.batch[0],)
+    ),
+    "grad of grad": lambda f, c: ft.grad(
+        lambda w: squares(ft.grad(f, (0, 1, 2))(w, c.start, c.xs))
+    )(c.w),
+    "jacrev of grad": lambda f, c: ft.jacrev(ft.grad(f, 2))(c.w, c.start, c.xs),
+    "grad of vmap of grad": lambda f, c: ft.grad(
+        lambda w: squares(ft.vmap(ft.grad(f, 2), (None, None, 0))(w, c.start, c.batch))
+    )(c.w),
+    "grad of jvp of grad": lambda f, c: ft.grad(
+        lambda xs: squares(
+            ft.jvp(lambda w: ft.grad(f)(w, c.start, xs), (c.w,), (c.w.T,))[1]
+        )
+    )(c.xs),
+    "grad of grad of grad": lambda f, c: ft.grad(
+        lambda w: squares(ft.grad(lambda w: squares(ft.grad(f, 2)(w, c.start, c.xs)))(w))
+    )(c.w),
+    "pullback of a pullback": lambda f, c: ft.vjp(
+        lambda w: ft.vjp(lambda xs: f(w, c.start, xs), c.xs)[1](1.5)[0], c.w
+    )[1](c.xs),
+    "two pullbacks of a pullback": lambda f, c: ft.grad(
+        lambda w: sum(
+            squares(pull(ct))
+            for pull in [ft.vjp(lambda xs: f(w, c.start, xs), c.xs)[1]]
+            for ct in (1.0, 2.0)
+        )
+    )(c.w),
+}  # fmt: skip
+
+
+def same(a: Any, b: Any) -> None:
+    for x, y in zip(ft.tree.leaves(a), ft.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.draws
+@examples(16)
+@given(BODIES, st.integers(1, 9), NUMBERS, st.booleans(), CHECKPOINTS)
+def test_random_loops_have_the_bits_of_the_plain_loop(
+    transform: Any, body: Body, steps: int, seed: int, reverse: bool, checkpoint: Any
+) -> None:
+    one = case(body, steps, seed, reverse)
+    same(transform(one.loss(checkpoint), one), transform(one.loss(None), one))
+
+
+@pytest.mark.parametrize("name", ["grad", "jvp of grad", "grad of grad", "jacrev of grad"])
+def test_jitted_derivatives_have_the_same_bits(name: str) -> None:
+    """``jit`` computes products of all steps of plain loops at once, which rounds otherwise: a
+    reverse pass of a reverse pass has plain loops.
+    """
+    one = case(Body(((0, 1, 2), (5, 4, 0)), 0, (0, 1, 2)), 7, 1, reverse=False)
+
+    def of(checkpoint: Any) -> Callable[[Any], Any]:
+        return lambda w: TRANSFORMS[name](one.loss(checkpoint), one._replace(w=w))
+
+    expected = of(None) if name in ("grad", "jvp of grad") else ft.jit(of(None))
+    same(ft.jit(of(binomial(2)))(one.w), expected(one.w))
+
+
+def test_a_reverse_pass_without_derivatives_keeps_its_schedule() -> None:
+    """Only the reverse passes that are differentiated again keep all residuals."""
+    one = case(Body(((0, 1, 2),), 0, (0, 1, 2)), 6, 0, reverse=False)
+    f = one.loss(binomial(2))
+    product = lambda w, v: np.sum(ft.grad(f)(w, one.start, one.xs) * v)
+    program = ft.trace(product)(one.w, one.w)
+    assert checkpointed_reverse_p in program.kinds
+    assert checkpointed_reverse_p not in plain_pairs(program, [True, False]).kinds
+    assert plain_pairs(program, [False, True]) is program
