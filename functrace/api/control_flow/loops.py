@@ -122,7 +122,12 @@ def scan(
         ``length`` times the body. Its derivative keeps the residuals of every step; with the body
         in `functrace.checkpoint`, it keeps the carries only; with ``checkpoint``, few of them. Then
         the reverse pass runs every step once more, or several times with `policies.binomial`. A
-        reverse pass of a reverse pass keeps all carries.
+        reverse pass of a reverse pass has no schedule: it keeps the residuals of every step.
+        Derivatives of every order have the bits of those of the loop without ``checkpoint``, with
+        two exceptions: ``jit`` computes products of all steps of plain loops at once, which rounds
+        otherwise; and a reverse pass of a reverse pass sums cotangents in another order (a few
+        units in the last place of each sum) where a loop with ``checkpoint`` is in the body of
+        another loop, or in a function that is jitted inside of both.
 
     Source:
         ``jax.lax.scan``.
