@@ -66,35 +66,45 @@ def stable(program: Program) -> Program:
     Cost:
         about 2 us per equation.
     """
+    return _rewritten(program, {})
+
+
+def stable_forms(program: Program) -> dict[int, StableForm]:
+    """Return the rows that apply to a program, by the operation that ends the formula."""
+    found: dict[int, StableForm] = {}
+    _rewritten(program, found)
+    return found
+
+
+def _rewritten(program: Program, found: dict[int, StableForm]) -> Program:
+    """Apply the rows, and note them."""
     context = RewriteContext(program)
-    changed = False
+    is_changed = False
     for k, _ in program.schedule:
         if program.ops[k][0].holds is not None:
             context.write.keep(k, bodies=stable)
-            changed = True
+            is_changed = True
             continue
-        for row in STABLE_FORMS:
-            found = row.rule(context, k) if row.primitive is program.ops[k][0] else None
-            if found is not None:
-                context.replace(k, found)
-                changed = True
-                break
-        else:
+        applied = _applied(context, k)
+        if applied is None:
             context.keep(k)
-    return compact(context.write.finish()) if changed else program
+            continue
+        found[k], result = applied
+        context.replace(k, result)
+        is_changed = True
+    return compact(context.write.finish()) if is_changed else program
 
 
-def stable_form(program: Program, k: int) -> StableForm | None:
-    """Return the row that applies to an operation, which ends a formula; ``None`` if none does."""
+def _applied(context: RewriteContext, k: int) -> tuple[StableForm, int] | None:
+    """Write the stable form of a formula; ``None`` if no row has one of the same shape and dtype.
+
+    (A one that is an array of one element broadcasts: its formula has more axes than its operand.)
+    """
     for row in STABLE_FORMS:
-        if row.primitive is program.ops[k][0]:
-            context = RewriteContext(program)
-            for j, _ in program.schedule:
-                if j == k:
-                    break
-                context.keep(j)
-            if row.rule(context, k) is not None:
-                return row
+        result = row.rule(context, k) if row.primitive is context.program.ops[k][0] else None
+        if result is not None:
+            is_same = context.write.avals[result] is context.program.avals[k]
+            return (row, result) if is_same else None
     return None
 
 
@@ -165,6 +175,9 @@ def _square_of(c: RewriteContext, i: int) -> int | None:
     found = c.operands(i, ew.square)
     if found is not None:
         return found[0]
+    found = c.operands(i, ew.power)  # of Python's numbers
+    if found is not None:
+        return found[0] if c.finite(found[1]) == 2.0 else None
     found = c.operands(i, ew.mul)
     return found[0] if found is not None and found[0] == found[1] else None
 
@@ -244,6 +257,52 @@ def _variance(c: RewriteContext, k: int) -> int | None:
     return c.write.place(variance_p, (c.write.operand(x),), params, c.write.position(k))
 
 
+def _signed(c: RewriteContext, i: int) -> tuple[int, int]:
+    """Return the sign of a term, and the term without it."""
+    inner = c.operands(i, ew.neg)
+    return (1, i) if inner is None else (-1, inner[0])
+
+
+def _quadratic(c: RewriteContext, k: int) -> int | None:
+    """``r + x`` with ``r = sqrt(x**2 + e)``: where x is negative, it is ``e / (r - x)``."""
+    primitive, (first, second), _ = c.program.ops[k]
+    terms = [_signed(c, first), _signed(c, second)]
+    if primitive is ew.sub:
+        terms[1] = (-terms[1][0], terms[1][1])
+    for (sign, root), (other, x) in (terms, terms[::-1]):
+        under = c.operands(root, ew.sqrt)
+        if under is None or x < 0 or not _fits(c, k, root, x):
+            continue
+        rest = _rest_of_square(c, k, under[0], x)
+        if rest is None:
+            continue
+        x = c.write.operand(x)
+        total = c.put(k, ew.add, c.write.operand(root), c.put(k, ew.absolute, x))
+        cancels = c.put(k, ew.less if sign == other else ew.greater, x, _number(c, 0.0))
+        found = c.put(k, ew.where, cancels, c.put(k, ew.div, rest, total), total)
+        return found if sign > 0 else c.put(k, ew.neg, found)
+    return None
+
+
+def _rest_of_square(c: RewriteContext, k: int, i: int, x: int) -> int | None:
+    """Write e of ``x**2 + e`` or ``x**2 - d``."""
+    for primitive in (ew.add, ew.sub):
+        found = c.operands(i, primitive)
+        if found is None:
+            continue
+        for square, rest in (found, found[::-1])[: 1 if primitive is ew.sub else 2]:
+            root = _square_of(c, square)
+            if root is None or _signed(c, root)[1] != x or (rest >= 0 and not _fits(c, k, rest)):
+                continue
+            if primitive is ew.add:
+                return c.write.operand(rest)
+            if rest < 0:
+                value = c.finite(rest)
+                return None if value is None else _number(c, -value)
+            return c.put(k, ew.neg, c.write.operand(rest))
+    return None
+
+
 STABLE_FORMS: tuple[StableForm, ...] = (
     StableForm(ew.log, _softplus, "np.log(1 + np.exp(x))", "np.logaddexp(0, x)", (-40.0, 3.0, 800.0)),
     StableForm(ew.log, _log1p, "np.log(1 + x)", "np.log1p(x)", (1e-12, 3e-17, 2.0)),
@@ -253,6 +312,8 @@ STABLE_FORMS: tuple[StableForm, ...] = (
     StableForm(ew.sqrt, _hypot, "np.sqrt(x**2 + (x + 1)**2)", "np.hypot(x, y)", (1e-4, 3.0, 1e200)),
     StableForm(ew.sub, _variance, "np.mean(x**2) - np.mean(x)**2", "np.var(x)", (1e9, 1e9 + 1, 1e9 + 3)),
     StableForm(ew.sub, _squares, "(x + 1)**2 - x**2", "(x - y) * (x + y)", (1e-3, 3e11, 1e12)),
+    StableForm(ew.add, _quadratic, "-x + np.sqrt(x**2 - 0.25)", "-0.25 / (x + root) where x > 0", (1e5, 3e7, 0.75)),
+    StableForm(ew.sub, _quadratic, "-x - np.sqrt(x**2 - 0.25)", "0.25 / (root - x) where x < 0", (-1e5, -3e7, -0.75)),
     StableForm(ew.log, _logsumexp, "np.log(np.sum(np.exp(x)))", "logsumexp", (1000.0, 999.0, 1.0)),
     StableForm(ew.div, _softmax, "np.exp(x) / np.sum(np.exp(x))", "softmax, shifted by its maximum", (710.0, 709.0, 1.0)),
 )  # fmt: skip
