@@ -27,24 +27,22 @@ from functrace.typing import Array
 
 
 def join_bodies(
-    structure: Structure, bodies: Sequence[Program], runs: Sequence[Compiled]
+    structure: Structure, avals: Sequence[ShapeDtype], runs: Sequence[Compiled]
 ) -> Callable[..., Any]:
     """Return the function of an operation.
 
     Args:
         structure: how it runs its bodies.
-        bodies: programs with the avals of the bodies' outputs.
+        avals: avals of the outputs of the first body.
         runs: compiled functions of the bodies.
     """
     if isinstance(structure, Loop):
         if structure.length is not None:
-            return functools.partial(
-                _run_counted, structure, structure.length, output_avals(bodies[0]), runs[0]
-            )
+            return functools.partial(_run_counted, structure, structure.length, avals, runs[0])
         return functools.partial(_run_while, structure, runs)
     if isinstance(structure, Branch):
         if structure.by_example:
-            return functools.partial(_choose_by_example, runs, output_avals(bodies[0]))
+            return functools.partial(_choose_by_example, runs, avals)
         return functools.partial(_choose, runs, len(runs) - 1)
     return structure.join(runs) if isinstance(structure, HostCall) else runs[0]
 
@@ -58,7 +56,7 @@ def evaluate_lowered(lowering: Lowering, operands: Sequence[Any]) -> Any:
     """
     evaluate = evaluate_fresh if lowering.fresh else evaluate_program
     runs = [functools.partial(_evaluate, evaluate, body) for body in lowering.bodies]
-    return join_bodies(lowering.structure, lowering.bodies, runs)(*operands)
+    return join_bodies(lowering.structure, output_avals(lowering.bodies[0]), runs)(*operands)
 
 
 def _evaluate(

@@ -5,16 +5,19 @@ Layer: 6.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from functrace.control.joining import join_bodies
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import output_avals
 from functrace.ir.primitive import RESULT
 from functrace.ir.program import Position, Program
-from functrace.ir.structures import Branch, Loop, Lowering
+from functrace.ir.structures import Branch, HostCall, Loop, Lowering
 from functrace.source import Source
 
 
@@ -105,20 +108,32 @@ class Frame:
         return before if self.step is None else (*before, self.step)
 
 
+Apply: TypeAlias = Callable[[Frame, int], Any]
+"""From a frame and one of its operations to the result; a tuple for an operation with several."""
+
+
+def evaluated(frame: Frame, k: int) -> Any:
+    """Evaluate an operation by the eval rule of its primitive."""
+    primitive, operands, params = frame.program.ops[k]
+    return primitive.eval(*map(frame.operand, operands), *params)
+
+
 def evaluate_frame(
     program: Program,
     arguments: Sequence[Any],
     lines: Sequence[Position] = (),
     step: Step | None = None,
     outer: tuple[Frame, int] | None = None,
+    apply: Apply = evaluated,
 ) -> Frame:
-    """Evaluate a program by the primitives' eval rules; NumPy's warnings are off.
+    """Evaluate a program operation by operation; NumPy's warnings are off.
 
     Args:
         program: the program.
-        arguments: plain values, one per input.
+        arguments: values, one per input.
         lines: positions of the recording, for a cached program.
         step, outer: see `Frame`.
+        apply: evaluates one operation.
     """
     values: list[Any] = [None] * len(program.ops)
     for i, value in zip(program.input_ids, arguments, strict=True):
@@ -128,9 +143,8 @@ def evaluate_frame(
     frame = Frame(program, values, lines, step, outer)
     with np.errstate(all="ignore"):
         for k, _ in program.schedule:
-            primitive, operands, params = program.ops[k]
-            result = primitive.eval(*[frame.operand(i) for i in operands], *params)
-            if primitive.many:
+            result = apply(frame, k)
+            if program.ops[k][0].many:
                 values[k : k + len(result)] = result
             else:
                 values[k] = result
@@ -140,19 +154,20 @@ def evaluate_frame(
 
 
 class Bodies(NamedTuple):
-    """The sub-programs of an operation, and the function that runs it with other code for them.
+    """The sub-programs of an operation, and how it runs them.
 
     Args:
         programs: the sub-programs.
         steps: from the position of a sub-program and the number of earlier runs of each to a step.
-        run: called with one function per sub-program; returns the results of the operation.
-        is_fresh: True if the results of a sub-program may not share memory with its arguments.
+        join: from the avals of the first sub-program's outputs, and one function per sub-program,
+            to the function of the operation.
+        is_host: True if that function does more with values than to move them.
     """
 
     programs: tuple[Program, ...]
     steps: Callable[[int, Sequence[int]], Step]
-    run: Callable[[Sequence[Callable[..., Any]]], Any]
-    is_fresh: bool
+    join: Callable[[Sequence[Any], Sequence[Callable[..., Any]]], Callable[..., Any]]
+    is_host: bool = False
 
 
 def bodies_of(frame: Frame, k: int) -> Bodies | None:
@@ -167,23 +182,17 @@ def bodies_of(frame: Frame, k: int) -> Bodies | None:
         if holds.called_program is None:
             return None
         called = holds.called_program(*params)
-
-        def run_called(runs: Sequence[Callable[..., Any]]) -> Any:
-            return runs[0](*values)
-
-        return Bodies((called,), lambda _body, _runs: Step(name, None), run_called, is_fresh=True)
+        return Bodies((called,), lambda _body, _runs: Step(name, None), lambda _, runs: runs[0])
     lowering: Lowering = holds.lowers(tuple([frame.program.spec(i) for i in operands]), *params)
     structure, bodies = lowering.structure, lowering.bodies
-
-    def run(runs: Sequence[Callable[..., Any]]) -> Any:
-        return join_bodies(structure, bodies, runs)(*values)
 
     def step(body: int, runs: Sequence[int]) -> Step:
         if isinstance(structure, Loop):
             return _loop_step(name, structure, values, body, runs)
         return Step("cond" if isinstance(structure, Branch) else name, body)
 
-    return Bodies(bodies, step, run, lowering.fresh)
+    join = functools.partial(join_bodies, structure)
+    return Bodies(bodies, step, join, is_host=isinstance(structure, HostCall))
 
 
 def _loop_step(
@@ -204,7 +213,14 @@ def _loop_step(
     return Step(name, number, total, is_backward)
 
 
-def run_steps(frame: Frame, k: int, bodies: Bodies, visit: Callable[[Frame], None]) -> Any:
+def run_steps(
+    frame: Frame,
+    k: int,
+    bodies: Bodies,
+    visit: Callable[[Frame], None],
+    apply: Apply = evaluated,
+    stored: Callable[[ShapeDtype], Any] = lambda aval: aval,
+) -> Any:
     """Run an operation again, and visit each run of its sub-programs.
 
     Args:
@@ -212,12 +228,15 @@ def run_steps(frame: Frame, k: int, bodies: Bodies, visit: Callable[[Frame], Non
         k: the operation.
         bodies: its sub-programs.
         visit: called with each run, in order; it may raise to stop.
+        apply: evaluates one operation of a sub-program.
+        stored: from an aval to the shape and dtype of the arrays that hold such values.
     """
     counts = [0] * len(bodies.programs)
 
     def runner(body: int, program: Program) -> Callable[..., tuple[Any, ...]]:
         def run(*arguments: object) -> tuple[Any, ...]:
-            inner = evaluate_frame(program, arguments, (), bodies.steps(body, counts), (frame, k))
+            step = bodies.steps(body, counts)
+            inner = evaluate_frame(program, arguments, (), step, (frame, k), apply)
             counts[body] += 1
             visit(inner)
             results = [inner.values[i] for i in program.output_ids]
@@ -231,4 +250,6 @@ def run_steps(frame: Frame, k: int, bodies: Bodies, visit: Callable[[Frame], Non
         return run
 
     with np.errstate(all="ignore"):
-        return bodies.run([runner(n, program) for n, program in enumerate(bodies.programs)])
+        runs = [runner(n, program) for n, program in enumerate(bodies.programs)]
+        avals = [stored(aval) for aval in output_avals(bodies.programs[0])]
+        return bodies.join(avals, runs)(*map(frame.operand, frame.program.ops[k][1]))

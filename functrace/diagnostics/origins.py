@@ -2,7 +2,7 @@
 
 `trace_back` walks a run of a program backward, from elements of its results that are NaN (or
 infinite) through the operands that were so already. It ends at the operations that made them from
-other values (births), and at inputs and constants that held them. Elementwise operations, moved
+other values (origins), and at inputs and constants that held them. Elementwise operations, moved
 elements, selections and reductions are followed exactly; for other operations, all elements of an
 operand count.
 
@@ -11,7 +11,8 @@ Layer: 6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
@@ -25,6 +26,8 @@ from functrace.ops.shaping import convert_p
 
 Kind: TypeAlias = Literal["nan", "inf"]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+Marks: TypeAlias = Callable[[Any], Mask | None]
+"""From a value to its elements that a search follows; ``None`` if there is none."""
 
 
 def mask_of(value: object, kind: Kind) -> Mask | None:
@@ -56,33 +59,37 @@ class Ancestry:
     """Result of `trace_back`.
 
     Args:
-        births: by operation that made such elements: which elements of its (first such) result.
+        origins: by operation that made such elements: which elements of its (first such) result.
         given: inputs and constants, by variable, and operations with such a number (``~k``).
         readers: by variable: the operation through which it was reached.
+        reached: the operations with such results, from which the others were made.
     """
 
-    births: dict[int, Mask]
+    origins: dict[int, Mask]
     given: dict[int, Mask]
     readers: dict[int, int]
+    reached: set[int]
 
 
-def trace_back(frame: Frame, start: Mapping[int, Mask], kind: Kind) -> Ancestry:
+def trace_back(frame: Frame, start: Mapping[int, Mask], marks: Kind | Marks) -> Ancestry:
     """Find the operations that made NaN, or infinite, elements of some variables.
 
     Args:
         frame: a run of a program.
         start: elements, by variable.
-        kind: what they are.
+        marks: what they are; or a function that returns such elements of a value.
     """
-    program, found = frame.program, Ancestry({}, {}, {})
+    marked = marks if callable(marks) else functools.partial(mask_of, kind=marks)
+    program, found = frame.program, Ancestry({}, {}, {}, set())
     masks: dict[int, Mask] = dict(start)
     for k, _ in reversed(program.schedule):
         here = {j: masks[j] for j in frame.results(k) if j in masks}
         if not here:
             continue
-        left, reached = _through(frame, k, here, kind)
+        found.reached.add(k)
+        left, reached = _through(frame, k, here, marked)
         if left is not None:
-            found.births[k] = left
+            found.origins[k] = left
         for i, mask in reached.items():
             if i < 0:
                 found.given[~k] = mask
@@ -96,13 +103,13 @@ def trace_back(frame: Frame, start: Mapping[int, Mask], kind: Kind) -> Ancestry:
 
 
 def _through(
-    frame: Frame, k: int, here: Mapping[int, Mask], kind: Kind
+    frame: Frame, k: int, here: Mapping[int, Mask], marked: Marks
 ) -> tuple[Mask | None, dict[int, Mask]]:
     """Split elements of an operation's results into those that it made, and those of its operands
     that they come from."""
     primitive, operands, params = frame.program.ops[k]
     values = [frame.operand(i) for i in operands]
-    bad = {n: m for n, x in enumerate(values) if (m := mask_of(x, kind)) is not None}
+    bad = {n: m for n, x in enumerate(values) if (m := marked(x)) is not None}
     first = next(iter(here.values()))
     if not bad:
         return first, {}
@@ -151,7 +158,7 @@ def _collapsed(mask: Mask, shape: tuple[int, ...]) -> Mask:
 
 @final
 @dataclass(eq=False, slots=True)
-class Birth:
+class Origin:
     """The operation that made a NaN or an infinity.
 
     Args:
@@ -184,77 +191,77 @@ def results_mask(frame: Frame, kind: Kind) -> dict[int, Mask]:
     return {i: mask for i, mask in found.items() if mask is not None}
 
 
-def first_birth(frame: Frame, ancestry: Ancestry, kind: Kind) -> Birth | None:
-    """Return the first birth in the order of the program; inside of the loop that it is in."""
-    if not ancestry.births:
+def first_origin(frame: Frame, ancestry: Ancestry, kind: Kind) -> Origin | None:
+    """Return the first origin in the order of the program; inside of the loop that it is in."""
+    if not ancestry.origins:
         return None
-    k = min(ancestry.births)
-    return _inside(frame, k, kind, ancestry.births[k])
+    k = min(ancestry.origins)
+    return _inside(frame, k, kind, ancestry.origins[k])
 
 
-def _inside(frame: Frame, k: int, kind: Kind, mask: Mask) -> Birth:
+def _inside(frame: Frame, k: int, kind: Kind, mask: Mask) -> Origin:
     bodies = bodies_of(frame, k)
     if bodies is not None:
         found = _in_steps(frame, k, bodies, kind)
         if found is not None:
             return found
     result = next((j for j in frame.results(k) if mask_of(frame.values[j], kind) is not None), k)
-    return Birth(frame, k, kind, mask, result)
+    return Origin(frame, k, kind, mask, result)
 
 
-def _in_steps(frame: Frame, k: int, bodies: Bodies, kind: Kind) -> Birth | None:
+def _in_steps(frame: Frame, k: int, bodies: Bodies, kind: Kind) -> Origin | None:
     """Run the steps of an operation until one makes the first NaN, or infinity."""
-    births: list[Birth] = []
+    origins: list[Origin] = []
 
     def visit(inner: Frame) -> None:
         start = results_mask(inner, kind)
-        if start and (found := first_birth(inner, trace_back(inner, start, kind), kind)):
-            births.append(found)
+        if start and (found := first_origin(inner, trace_back(inner, start, kind), kind)):
+            origins.append(found)
             raise _Found
 
     try:
         run_steps(frame, k, bodies, visit)
     except _Found:
-        return births[0]
+        return origins[0]
     return None
 
 
-def any_birth(frame: Frame, kind: Kind) -> Birth | None:
+def any_origin(frame: Frame, kind: Kind) -> Origin | None:
     """Return the first operation of a run, steps of loops included, that made a NaN, or an
     infinity, even if no result depends on it."""
     for k, _ in frame.program.schedule:
         start = {
             j: m for j in frame.results(k) if (m := mask_of(frame.values[j], kind)) is not None
         }
-        found = first_birth(frame, trace_back(frame, start, kind), kind) if start else None
+        found = first_origin(frame, trace_back(frame, start, kind), kind) if start else None
         bodies = bodies_of(frame, k) if found is None else None
         if bodies is not None:
-            births: list[Birth] = []
+            origins: list[Origin] = []
 
-            def visit(inner: Frame, births: list[Birth] = births) -> None:
-                if (one := any_birth(inner, kind)) is not None:
-                    births.append(one)
+            def visit(inner: Frame, origins: list[Origin] = origins) -> None:
+                if (one := any_origin(inner, kind)) is not None:
+                    origins.append(one)
                     raise _Found
 
             try:
                 run_steps(frame, k, bodies, visit)
             except _Found:
-                found = births[0]
+                found = origins[0]
         if found is not None:
             return found
     return None
 
 
-def root_of(birth: Birth) -> Birth | None:
+def root_of(origin: Origin) -> Origin | None:
     """Return the operation that made the infinity from which an operation made a NaN; ``None`` if
     no operand is infinite, or if it was given."""
-    if birth.kind == "inf":
+    if origin.kind == "inf":
         return None
-    frame, k = birth.frame, birth.k
-    start = _infinite_operands(birth)
+    frame, k = origin.frame, origin.k
+    start = _infinite_operands(origin)
     while start:
         ancestry = trace_back(frame, start, "inf")
-        found = first_birth(frame, ancestry, "inf")
+        found = first_origin(frame, ancestry, "inf")
         if found is not None or frame.outer is None:
             return found
         if not any(i in ancestry.given for i in frame.program.input_ids):
@@ -273,16 +280,16 @@ def root_of(birth: Birth) -> Birth | None:
     return None
 
 
-def _infinite_operands(birth: Birth) -> dict[int, Mask]:
+def _infinite_operands(origin: Origin) -> dict[int, Mask]:
     """Return the infinite elements of the operands from which an element was made."""
-    primitive, operands, _ = birth.frame.program.ops[birth.k]
+    primitive, operands, _ = origin.frame.program.ops[origin.k]
     found: dict[int, Mask] = {}
     for i in operands:
-        mask = None if i < 0 else mask_of(birth.frame.values[i], "inf")
+        mask = None if i < 0 else mask_of(origin.frame.values[i], "inf")
         if mask is None:
             continue
         if isinstance(primitive, Elementwise):
-            mask = mask & _collapsed(birth.mask, np.shape(birth.frame.values[i]))
+            mask = mask & _collapsed(origin.mask, np.shape(origin.frame.values[i]))
         if mask.any():
             found[i] = mask
     return found

@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.diagnostics.births import Birth
+from functrace.diagnostics.origins import Origin
 from functrace.errors import FunctraceError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly
@@ -55,7 +55,7 @@ def number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float | complex | np.inexact) else f"{value}"
 
 
-def local_derivative(birth: Birth) -> LocalDerivative | None:
+def local_derivative(origin: Origin) -> LocalDerivative | None:
     """Return the infinite partial derivative that an operation computes, or is part of.
 
     An operation of a derivative has the position of the operation that was differentiated. So the
@@ -64,7 +64,7 @@ def local_derivative(birth: Birth) -> LocalDerivative | None:
     its value is not needed, its name is in the user's line, and its operands are those that the
     operations at the position do not compute.
     """
-    frame, k = birth.frame, birth.k
+    frame, k = origin.frame, origin.k
     position = frame.instruction(k)
     if position is None:
         return None
@@ -77,7 +77,7 @@ def local_derivative(birth: Birth) -> LocalDerivative | None:
         primitive, operands, _ = frame.program.ops[j]
         if j < k and _rule_uses(primitive, made_by, operands):
             values = [frame.operand(i) for i in operands]
-            found = _infinite_partial(primitive, values, frame.values[j], birth)
+            found = _infinite_partial(primitive, values, frame.values[j], origin)
             if found is not None:
                 return found
     if named is None or named is made_by:
@@ -90,9 +90,9 @@ def local_derivative(birth: Birth) -> LocalDerivative | None:
             continue
         with np.errstate(all="ignore"):
             output = named.eval(*values)
-        if not _rule_uses(named, made_by, chosen) or np.shape(output) != birth.mask.shape:
+        if not _rule_uses(named, made_by, chosen) or np.shape(output) != origin.mask.shape:
             continue
-        found = _infinite_partial(named, values, output, birth)
+        found = _infinite_partial(named, values, output, origin)
         if found is not None:
             return found
     return None
@@ -131,7 +131,7 @@ def _parts_of_rule(primitive: Elementwise, is_variable: tuple[bool, ...]) -> fro
 
 
 def _infinite_partial(
-    primitive: Primitive, values: Sequence[Any], result: object, birth: Birth
+    primitive: Primitive, values: Sequence[Any], result: object, origin: Origin
 ) -> LocalDerivative | None:
     """Return a partial derivative of an operation that is not finite where its operands are."""
     output = np.asarray(result)
@@ -153,8 +153,8 @@ def _infinite_partial(
             bad = ~np.isfinite(slope)
             for x in values:
                 bad &= np.broadcast_to(np.isfinite(x), output.shape)
-            if birth.mask.shape == output.shape:
-                bad &= birth.mask
+            if origin.mask.shape == output.shape:
+                bad &= origin.mask
             if bad.any():
                 index = tuple(np.argwhere(bad)[0])
                 at = [np.broadcast_to(x, output.shape)[index] for x in values]
@@ -323,11 +323,11 @@ REMEDIES: tuple[Remedy, ...] = (
 """Known remedies; the first that fits is shown."""
 
 
-def remedy(birth: Birth, derivative: LocalDerivative | None, at: tuple[Any, ...]) -> str | None:
-    """Return what to do about a birth; ``None`` if no remedy is known.
+def remedy(origin: Origin, derivative: LocalDerivative | None, at: tuple[Any, ...]) -> str | None:
+    """Return what to do about an origin; ``None`` if no remedy is known.
 
     Args:
-        birth: the operation.
+        origin: the operation.
         derivative: the derivative that it is part of.
         at: the values of its operands at the element.
     """
@@ -335,7 +335,7 @@ def remedy(birth: Birth, derivative: LocalDerivative | None, at: tuple[Any, ...]
         found = _fitting(derivative.primitive, True, derivative.at)
         if found is not None:
             return found
-    return _fitting(birth.frame.program.ops[birth.k][0], False, at)
+    return _fitting(origin.frame.program.ops[origin.k][0], False, at)
 
 
 def _fitting(primitive: Primitive, is_derivative: bool, at: tuple[Any, ...]) -> str | None:

@@ -11,18 +11,18 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.diagnostics.births import (
+from functrace.diagnostics.frames import Frame, Step, evaluate_frame
+from functrace.diagnostics.origins import (
     Ancestry,
-    Birth,
     Kind,
-    any_birth,
-    first_birth,
+    Origin,
+    any_origin,
+    first_origin,
     mask_of,
     results_mask,
     root_of,
     trace_back,
 )
-from functrace.diagnostics.frames import Frame, Step, evaluate_frame
 from functrace.diagnostics.reasons import local_derivative, number, remedy
 from functrace.ir.program import Position, Program
 from functrace.ir.text import equation_text
@@ -239,12 +239,12 @@ def explain_program(
         if not start:
             continue
         ancestry = trace_back(frame, start, kind)
-        birth = first_birth(frame, ancestry, kind)
-        if birth is None:
+        origin = first_origin(frame, ancestry, kind)
+        if origin is None:
             given = _given(frame, ancestry, kind)
             return NanReport(None, None, given, False, (), results, "")
-        k = min(ancestry.births)
-        return _report(birth, results, mapped, path=_path(frame, k, ancestry))
+        k = min(ancestry.origins)
+        return _report(origin, results, mapped, path=_path(frame, k, ancestry))
     return _unused(frame, results, mapped)
 
 
@@ -254,40 +254,40 @@ def _unused(
     """Report the first NaN, or else infinity, that an operation made, although no result has it."""
     kinds: tuple[Kind, ...] = ("nan", "inf")
     for kind in kinds:
-        birth = any_birth(frame, kind)
-        if birth is not None:
-            return _report(birth, results, mapped, unused=True)
+        origin = any_origin(frame, kind)
+        if origin is not None:
+            return _report(origin, results, mapped, unused=True)
     return NanReport(None, None, "", False, (), results, "")
 
 
 def _report(
-    birth: Birth,
+    origin: Origin,
     results: tuple[tuple[int, int], ...],
     mapped: Sequence[MappedLines],
     *,
     path: tuple[Source, ...] = (),
     unused: bool = False,
 ) -> NanReport:
-    root = root_of(birth)
-    nan = origin_of(birth, mapped) if birth.kind == "nan" else None
+    root = root_of(origin)
+    nan = described(origin, mapped) if origin.kind == "nan" else None
     if root is None:
-        first, chosen = nan if nan is not None else origin_of(birth, mapped), birth
+        first, chosen = nan if nan is not None else described(origin, mapped), origin
     else:
-        first, chosen = origin_of(root, mapped), root
+        first, chosen = described(root, mapped), root
     derivative = local_derivative(chosen)
     text = remedy(chosen, derivative, values_at(chosen))
-    if text is None and chosen is not birth:
-        text = remedy(birth, local_derivative(birth), values_at(birth))
+    if text is None and chosen is not origin:
+        text = remedy(origin, local_derivative(origin), values_at(origin))
     return NanReport(first, nan, "", unused, path, results, text or "")
 
 
-def origin_of(birth: Birth, mapped: Sequence[MappedLines] = ()) -> NonfiniteOrigin:
-    """Return a birth as data."""
-    frame, k = birth.frame, birth.k
+def described(origin: Origin, mapped: Sequence[MappedLines] = ()) -> NonfiniteOrigin:
+    """Return an origin as data."""
+    frame, k = origin.frame, origin.k
     program = frame.program
     primitive, operands, _ = program.ops[k]
     equation = next(e for e in program.equations if e.outputs[0] is program.variables[k])
-    at = values_at(birth)
+    at = values_at(origin)
     shown: list[OperandValues] = []
     for n, i in enumerate(operands):
         if i in operands[:n]:
@@ -297,18 +297,18 @@ def origin_of(birth: Birth, mapped: Sequence[MappedLines] = ()) -> NonfiniteOrig
         shown.append(
             _operand(name, "" if i < 0 else f"{program.avals[i]}", value, at[n] if at else None)
         )
-    derivative = None if any_infinite(at) else local_derivative(birth)
+    derivative = None if any_infinite(at) else local_derivative(origin)
     return NonfiniteOrigin(
-        birth.kind,
-        _one_line(equation_text(equation)),
+        origin.kind,
+        one_line(equation_text(equation)),
         primitive.name,
         frame.source(k),
-        birth.index,
-        int(np.count_nonzero(birth.mask)),
-        birth.mask.size,
+        origin.index,
+        int(np.count_nonzero(origin.mask)),
+        origin.mask.size,
         tuple(shown),
         frame.steps,
-        _examples(birth, mapped),
+        _examples(origin, mapped),
         "" if derivative is None else str(derivative),
     )
 
@@ -318,14 +318,14 @@ def any_infinite(values: tuple[Any, ...]) -> bool:
     return any(mask_of(x, "inf") is not None for x in values)
 
 
-def values_at(birth: Birth) -> tuple[Any, ...]:
+def values_at(origin: Origin) -> tuple[Any, ...]:
     """Return the values of the operands from which an element was made; () if those are many."""
-    primitive, operands, _ = birth.frame.program.ops[birth.k]
+    primitive, operands, _ = origin.frame.program.ops[origin.k]
     if not isinstance(primitive, Elementwise):
         return ()
-    shape = birth.mask.shape
-    values = [birth.frame.operand(i) for i in operands]
-    return tuple([np.broadcast_to(x, shape)[birth.index] for x in values])
+    shape = origin.mask.shape
+    values = [origin.frame.operand(i) for i in operands]
+    return tuple([np.broadcast_to(x, shape)[origin.index] for x in values])
 
 
 def _operand(name: str, aval: str, value: object, at: object) -> OperandValues:
@@ -345,15 +345,16 @@ def _counts(value: object) -> tuple[int, int]:
     return nans, infs
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the first line of a text."""
     first, newline, _ = text.partition("\n")
     return f"{first} …" if newline else first
 
 
-def _examples(birth: Birth, mapped: Sequence[MappedLines]) -> tuple[int, ...]:
+def _examples(origin: Origin, mapped: Sequence[MappedLines]) -> tuple[int, ...]:
     """Return the examples that an element belongs to, where its leading axes are those of vmap."""
-    position: Any = birth.frame.instruction(birth.k)
-    shape, sizes = birth.mask.shape, list[int]()
+    position: Any = origin.frame.instruction(origin.k)
+    shape, sizes = origin.mask.shape, list[int]()
     shapes: frozenset[tuple[int, ...]] = frozenset()
     for region in mapped:
         here = region.shapes.get(position)
@@ -364,7 +365,7 @@ def _examples(birth: Birth, mapped: Sequence[MappedLines]) -> tuple[int, ...]:
     while sizes:
         whole = {(*sizes, *s) for s in shapes}
         if shape in whole and shape not in shapes:
-            return birth.index[: len(sizes)]
+            return origin.index[: len(sizes)]
         sizes.pop(0)
     return ()
 

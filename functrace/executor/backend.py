@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from functrace.control.joining import join_bodies
 from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.policy import Policy
-from functrace.ir.parts import Compiled
+from functrace.ir.parts import Compiled, output_avals
 
 
 class Backend(Protocol):
@@ -43,10 +43,8 @@ def function_of(plan: Plan, step: Step, backend: Backend) -> Callable[..., tuple
     If the step overwrites an operand (`into`), the function takes that array as ``out``.
     """
     if step.structure is not None:
-        programs = [body.program for body in step.bodies]
-        return join_bodies(
-            step.structure, programs, [backend.compile(body) for body in step.bodies]
-        )
+        avals = output_avals(step.bodies[0].program)
+        return join_bodies(step.structure, avals, [backend.compile(body) for body in step.bodies])
     primitive, _, params = plan.program.ops[step.first]
     if primitive.many:
         return lambda *operands, **target: primitive.eval(*operands, *params, **target)

@@ -33,7 +33,7 @@ from functrace.executor.kernels import (
 )
 from functrace.executor.parallel.operations import spread_operations
 from functrace.ir.aval import LARGE, Constant, ShapeDtype
-from functrace.ir.parts import Compiled
+from functrace.ir.parts import Compiled, output_avals
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program, resolved
 from functrace.ir.tape import Operands, Params, Spec
@@ -364,7 +364,7 @@ def _held(program: Program, k: int) -> Callable[..., Any]:
         return called(primitive, params)
     lowering = holds.lowers(tuple(map(program.spec, operands)), *params)
     runs = [compiled(body, fresh=lowering.fresh) for body in lowering.bodies]
-    return join_bodies(lowering.structure, lowering.bodies, runs)
+    return join_bodies(lowering.structure, output_avals(lowering.bodies[0]), runs)
 
 
 def compiled(program: Program, *, fresh: bool) -> Compiled:

@@ -53,7 +53,7 @@ def _checked(
 
 def has_nan(results: Iterable[Any]) -> bool:
     """Return True if an array or a number is NaN, or has an element that is."""
-    from functrace.diagnostics.births import mask_of
+    from functrace.diagnostics.origins import mask_of
 
     return any(not isinstance(x, Tracer) and mask_of(x, "nan") is not None for x in results)
 
