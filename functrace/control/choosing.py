@@ -133,45 +133,19 @@ def _packing_soon(
     """Rewrite a program so that each value is packed as soon as it is computed; return the packed
     variables, too.
     """
-    needed = set(forward.output_ids[:count])
-    needed.update(
-        k
-        for k, (primitive, _, params) in enumerate(forward.ops)
-        if primitive.kept and primitive.kept(*params)
-    )
-    for k in range(len(forward.ops) - 1, -1, -1):
-        if k in needed:
-            needed.update(forward.ops[k][1])
-    missing = {
-        k: {i for i in forward.ops[k][1] if i >= 0} for k, _ in forward.schedule if k not in needed
-    }
-    readers: dict[int, list[int]] = {}
-    for k, operands in missing.items():
-        for i in operands:
-            readers.setdefault(i, []).append(k)
-    free = {k for k, operands in missing.items() if not operands}
     packed: dict[int, int] = {}
     write = Rewrite(forward)
 
-    def is_there(*variables: int) -> None:
-        """Pack variables that have just been computed, and run operations that waited for them."""
-        stack = list(variables)
-        while stack:
-            i = stack.pop()
+    def store(*variables: int) -> None:
+        for i in variables:
             storage = storages.get(i)
             if storage is not None:
                 packed[i] = write.place(pack_p, (write.operand(i),), (storage,))
-            for k in readers.get(i, ()):
-                missing[k].remove(i)
-                if not missing[k]:
-                    write.keep(k)
-                    stack.extend(range(k, k + forward.result_count(k)))
 
-    is_there(*reversed([*forward.input_ids, *forward.constant_values]))
+    store(*forward.input_ids, *forward.constant_values)
     for k, _ in forward.schedule:
-        if k in needed or k in free:
-            write.keep(k)
-            is_there(*range(k, k + forward.result_count(k)))
+        write.keep(k)
+        store(*range(k, k + forward.result_count(k)))
     return write, packed
 
 

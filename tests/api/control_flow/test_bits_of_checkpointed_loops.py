@@ -187,6 +187,58 @@ def test_jitted_derivatives_have_the_same_bits(name: str) -> None:
     same(ft.jit(of(binomial(2)))(one.w), expected(one.w))
 
 
+OTHER_ORDER = {
+    "grad of grad", "jacrev of grad", "grad of vmap of grad", "grad of jvp of grad",
+    "grad of grad of grad", "pullback of a pullback", "two pullbacks of a pullback", "grad of vmap",
+}  # fmt: skip
+"""Here, sums under a policy are in another order: see `functrace.checkpoint`."""
+POLICIES = [
+    ft.policies.recompute,
+    ft.policies.save_dots,
+    ft.policies.recompute_elementwise,
+    ft.policies.offload(),
+    ft.policies.compose(~ft.policies.save_dots, ft.policies.compress("zlib")),
+]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [TRANSFORMS[name] for name in TRANSFORMS if name not in OTHER_ORDER],
+    ids=[name for name in TRANSFORMS if name not in OTHER_ORDER],
+)
+@pytest.mark.draws
+@examples(8)
+@given(BODIES, st.integers(0, 3), NUMBERS, st.sampled_from(POLICIES), st.booleans())
+def test_random_functions_under_policies(
+    transform: Any, body: Body, steps: int, seed: int, policy: Any, whole: bool
+) -> None:
+    """Of a Python loop, and of `scan`, with the policy on the step, or on the function.
+
+    `scan` keeps carries in C order; a step that starts from a matrix in Fortran order runs again
+    from another memory layout, in which products round otherwise.
+    """
+    one = case(body, max(steps, 1), 2 * seed, reverse=False)  # in C order
+
+    def loss(wrap: Callable[[Any], Any]) -> Callable[..., Any]:
+        step = (lambda g: g) if whole else wrap
+
+        def f(w: Any, start: Any, xs: Any) -> Any:
+            turn = step(lambda carry, x: body(carry, x, w))
+            carry, total = (*start, np.int64(0)), 0.0
+            if not steps:
+                carry, ys = ft.scan(turn, carry, xs)
+                total = np.sum(ys * ys)
+            for k in range(steps):
+                carry, y = turn(carry, xs[k])
+                total = total + np.sum(y * y)
+            return sum(np.sum(np.sin(e)) for e in carry[:3]) + total
+
+        return wrap(f) if whole else f
+
+    wrap = lambda g: ft.checkpoint(g, policy=policy)
+    same(transform(loss(wrap), one), transform(loss(lambda g: g), one))
+
+
 def test_a_reverse_pass_without_derivatives_keeps_its_schedule() -> None:
     """Only the reverse passes that are differentiated again keep all residuals."""
     one = case(Body(((0, 1, 2),), 0, (0, 1, 2)), 6, 0, reverse=False)
