@@ -26,7 +26,7 @@ from functrace.control.while_loop import while_program
 from functrace.control.while_tangents import pushed
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.parts import Assembly, output_avals, restrict, without_kept
 from functrace.ir.primitive import (
     RuleArgument,
     Tangents,
@@ -116,7 +116,7 @@ def plain_forward(loop: CheckpointedLoop) -> Program:
 def plain_tangents(loop: CheckpointedLoop) -> Program:
     """Return the program of the tangents, from the operands of ``checkpointed_tangents``."""
     plain, outs = plain_loop(loop), step_programs(loop).active_outputs
-    joint = jvp_program(plain, loop.active)
+    joint = without_kept(jvp_program(plain, loop.active))  # the forward sweep has the side effects
     build = Assembly()
     avals = loop_avals(loop)
     primals = [build.input(a) for a in avals]

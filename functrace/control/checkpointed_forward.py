@@ -33,7 +33,7 @@ from functrace.control.checkpointed_steps import (
 )
 from functrace.control.joining import evaluate_lowered
 from functrace.errors import ProgramError
-from functrace.ir.parts import holds_kept, output_avals
+from functrace.ir.parts import holds_kept, output_avals, without_kept
 from functrace.ir.primitive import (
     Flags,
     Primitive,
@@ -89,7 +89,8 @@ def _forward_linearize(primals: Values, tangents: Tangents, *params: Param) -> A
     loop = CheckpointedLoop._make(params)
     results = bind(checkpointed_forward_p, primals, params)
     rule: Any = call_p.jvp
-    _, moved = rule.linearize(primals, tangents, plain_loop(loop), ())
+    plain = without_kept(plain_loop(loop)).interned()  # its values are dropped
+    _, moved = rule.linearize(primals, tangents, plain, ())
     return list(results), [*moved, *[None] * len(extra_avals(loop))]
 
 

@@ -227,7 +227,10 @@ def _grouped(first: int, groups: Sequence[Sequence[bool]]) -> list[int]:
 def _linearize(primals: Values, tangents: Tangents, *params: Param) -> Any:
     results = bind(checkpointed_reverse_p, primals, (*params[:-1], False))
     rule: Any = call_p.jvp
-    _, moved = rule.linearize(primals, tangents, plain_sweep(ReverseSweep._make(params)), ())
+    plain = without_kept(
+        plain_sweep(ReverseSweep._make(params))
+    ).interned()  # its values are dropped
+    _, moved = rule.linearize(primals, tangents, plain, ())
     return list(results), moved
 
 
