@@ -34,7 +34,7 @@ from functrace.control.checkpointed_sweep import (
 )
 from functrace.control.joining import evaluate_lowered
 from functrace.control.scan import pushed_scan, scan_program
-from functrace.control.schedules import actions_of, steps_run
+from functrace.control.schedules import runs_of_schedule
 from functrace.control.while_loop import while_program
 from functrace.control.while_trips import Trip, with_inputs
 from functrace.errors import ShapeError
@@ -412,9 +412,8 @@ def _runs(_inputs: object, *params: Param) -> Runs:
     sweep = ReverseSweep._make(params)
     if sweep.length is None:
         return (((2, sweep.record), (1, sweep.adjoint)),)
-    actions, length = actions_of(sweep.schedule, sweep.length), sweep.length
-    taped = sum(action[2] - action[1] for action in actions if action[0] == "tape")
-    return (((steps_run(actions) - taped, sweep.record), (length, sweep.adjoint)),)
+    again = runs_of_schedule(sweep.schedule, sweep.length)
+    return (((again, sweep.record), (sweep.length, sweep.adjoint)),)
 
 
 def _written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spelling:

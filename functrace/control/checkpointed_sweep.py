@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.control.schedules import (
-    END,
     Action,
     Schedule,
-    actions_of,
+    reverse_actions,
     reverse_kept,
     saved_forward,
 )
@@ -153,8 +152,7 @@ class _Reverse:
         """Return the actions of the reverse pass."""
         sweep = self.sweep
         if sweep.length is not None:
-            found = actions_of(sweep.schedule, sweep.length)
-            return found[found.index(END) + 1 :]
+            return reverse_actions(sweep.schedule, sweep.length)
         if not count or places is None:
             return ()
         last = count - 1

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 Action: TypeAlias = tuple[Any, ...]
@@ -140,20 +140,30 @@ def _every(steps: int, size: int) -> Iterator[Action]:
             yield ("reverse", k)
 
 
-@functools.lru_cache(maxsize=64)
-def actions_of(schedule: Schedule, steps: int) -> tuple[Action, ...]:
-    """Return the actions for a loop of a known number of steps, one or more."""
+def actions_of(schedule: Schedule, steps: int) -> Iterator[Action]:
+    """Return the actions for a loop of a known number of steps, one or more; they are made one by
+    one, since there are a few per step.
+    """
     kind = schedule[0]
     if kind == "actions":
-        return schedule[1]
-    if kind == "every":
-        return tuple(_every(steps, schedule[1]))
-    return tuple(_binomial(steps, schedule[1]))
+        return iter(schedule[1])
+    return _every(steps, schedule[1]) if kind == "every" else _binomial(steps, schedule[1])
+
+
+def reverse_actions(schedule: Schedule, steps: int) -> Iterator[Action]:
+    """Return the actions of the reverse pass."""
+    found = actions_of(schedule, steps)
+    for action in found:
+        if action == END:
+            break
+    return found
 
 
 @functools.lru_cache(maxsize=64)
 def saved_forward(schedule: Schedule, steps: int) -> tuple[int, ...]:
     """Return the steps before which the carry is still kept at the end of the forward sweep."""
+    if schedule[0] == "every":
+        return tuple(range(schedule[1], steps, schedule[1]))
     kept = set[int]()
     for action in actions_of(schedule, steps):
         if action == END:
@@ -165,7 +175,24 @@ def saved_forward(schedule: Schedule, steps: int) -> tuple[int, ...]:
     return tuple(sorted(kept))
 
 
-def most_saved(actions: Sequence[Action]) -> int:
+@functools.lru_cache(maxsize=64)
+def runs_of_schedule(schedule: Schedule, steps: int) -> int:
+    """Return the number of times that the reverse pass of a schedule runs a step, for its carry, its
+    residuals, or both.
+    """
+    taped = set[int]()
+    count = 0
+    for action in reverse_actions(schedule, steps):
+        if action[0] in ("forward", "tape"):
+            count += action[2] - action[1]
+            if action[0] == "tape":
+                taped.update(range(action[1], action[2]))
+        elif action[0] == "reverse" and action[1] not in taped:
+            count += 1
+    return count
+
+
+def most_saved(actions: Iterable[Action]) -> int:
     """Return the largest number of carries kept at a time, without the initial one."""
     kept, most = set[int](), 0
     for action in actions:
@@ -177,7 +204,7 @@ def most_saved(actions: Sequence[Action]) -> int:
     return most
 
 
-def steps_run(actions: Sequence[Action]) -> int:
+def steps_run(actions: Iterable[Action]) -> int:
     """Return the number of steps that actions run, besides those in their own reverse."""
     return sum(action[2] - action[1] for action in actions if action[0] in ("forward", "tape"))
 

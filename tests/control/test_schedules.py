@@ -68,7 +68,7 @@ def check(actions: Any, steps: int, *, sweeps: bool) -> None:
 @pytest.mark.parametrize("slots", range(1, 9))
 def test_binomial_schedules_are_optimal(slots: int) -> None:
     for steps in range(1, 70):
-        actions = actions_of(("binomial", slots), steps)
+        actions = [*actions_of(("binomial", slots), steps)]
         check(actions, steps, sweeps=True)
         # the forward sweep takes the last step for its value only
         assert steps_run(actions) - 1 == fewest_steps(steps, slots) == binomial_cost(steps, slots)
@@ -83,14 +83,14 @@ def test_binomial_schedules_are_optimal(slots: int) -> None:
 def test_binomial_counts(steps: int, slots: int, fewest: int) -> None:
     runs = next(r for r in range(steps) if math.comb(slots + r, slots) >= steps)
     assert fewest == runs * steps - math.comb(slots + runs, runs - 1)
-    actions = actions_of(("binomial", slots), steps)
+    actions = [*actions_of(("binomial", slots), steps)]
     assert steps_run(actions) - 1 == fewest
     assert most_saved(actions) == slots
 
 
 @given(st.integers(1, 60), st.integers(1, 70))
 def test_parts_run_every_step_twice(steps: int, size: int) -> None:
-    actions = actions_of(("every", size), steps)
+    actions = [*actions_of(("every", size), steps)]
     check(actions, steps, sweeps=True)
     assert steps_run(actions) == 2 * steps
     assert saved_forward(("every", size), steps) == tuple(range(size, steps, size))
@@ -114,4 +114,4 @@ def test_slots_of_a_loop_of_unknown_length(steps: int, slots: int) -> None:
 
 def test_the_end_is_marked_once() -> None:
     for schedule in (("binomial", 3), ("every", 4)):
-        assert actions_of(schedule, 10).count(END) == 1
+        assert [*actions_of(schedule, 10)].count(END) == 1

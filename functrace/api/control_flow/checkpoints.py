@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex, TypeAlias, final
 
-from functrace.control.schedules import Schedule, actions_of, saved_forward
+from functrace.control.schedules import Schedule
 from functrace.errors import ArgumentError
 
 
@@ -86,8 +86,5 @@ def online_schedule_of(checkpoint: Checkpoint, most: int | None, owner: str) -> 
             fix="pass checkpoint=functrace.policies.binomial(slots)"
             + ("" if most is not None else ", or max_steps="),
         )
-    schedule = schedule_of(checkpoint, most, owner)
-    if most < 1:
-        return "binomial", 1
-    actions_of(schedule, most)
-    return "binomial", len(saved_forward(schedule, most)) + 1
+    _, size = schedule_of(checkpoint, most, owner)
+    return "binomial", max(1, -(-most // size))

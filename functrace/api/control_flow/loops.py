@@ -341,6 +341,17 @@ def fori_loop(
             return body_fun(number(i), val), None
 
         step.__name__ = function_name(body_fun)
+        if checkpoint is not None:  # a counter among the carries, instead of all numbers in memory
+
+            def counted(state: tuple[Any, T], _: None) -> tuple[tuple[Any, T], None]:
+                i, val = state
+                return (i + 1, body_fun(number(i), val)), None
+
+            counted.__name__ = step.__name__
+            start, steps = dtype.type(first), max(last - first, 0)
+            return scan(
+                counted, (start, init_val), length=steps, unroll=unroll or 1, checkpoint=checkpoint
+            )[0][1]
         numbers = np.arange(first, last, dtype=dtype) if last > first else np.empty(0, dtype)
         return scan(step, init_val, numbers, unroll=unroll or 1, checkpoint=checkpoint)[0]
     if unroll not in (None, 1, False):

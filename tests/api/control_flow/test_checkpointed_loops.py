@@ -231,6 +231,30 @@ def test_memory_is_that_of_the_slots_and_one_step(transform: Any, slots: int, st
     assert peak(None) > steps
 
 
+def test_a_long_loop_needs_no_array_of_its_steps() -> None:
+    def f(x: Any) -> Any:
+        step = lambda i, h: np.sin(h) + 1e-6 * i
+        return np.sum(ft.fori_loop(5, 10**6, step, x, checkpoint=binomial(3)))
+
+    program = ft.trace(ft.grad(f))(C0)
+    assert all(np.size(value) < 10 for value in program.constant_values.values())
+
+
+def test_numbers_of_steps_in_a_checkpointed_fori_loop() -> None:
+    for lower, upper in ((0, 5), (-3, 4), (2, 2), (7, 1), (np.int8(120), np.int8(127)),
+                         (np.uint8(250), np.uint8(255)), (np.int64(3), 9)):  # fmt: skip
+
+        def f(x: Any, checkpoint: Any, lower: Any = lower, upper: Any = upper) -> Any:
+            step = lambda i, h: h * 1.5 + 1.0 * i * np.sin(h)
+            return np.sum(ft.fori_loop(lower, upper, step, x, checkpoint=checkpoint))
+
+        for transform in (lambda g: g, ft.value_and_grad, lambda g: ft.jit(ft.grad(g))):
+            same(
+                transform(lambda x: f(x, binomial(2)))(C0),  # noqa: B023
+                transform(lambda x: f(x, None))(C0),  # noqa: B023
+            )
+
+
 # -- loops of unknown length -----------------------------------------------------------------------
 
 
@@ -303,6 +327,7 @@ def test_steps_of_a_loop_of_unknown_length() -> None:
 def test_max_steps_bounds_a_checkpointed_loop() -> None:
     same(ft.grad(halving("sqrt", 400))(np.abs(C0)), ft.grad(halving(None))(np.abs(C0)))
     same(ft.grad(halving(20, 400))(np.abs(C0)), ft.grad(halving(None))(np.abs(C0)))
+    same(ft.grad(halving("sqrt", 10**9))(np.abs(C0)), ft.grad(halving(None))(np.abs(C0)))
     with pytest.raises(ArgumentError, match="max_steps=3"):
         ft.grad(halving(binomial(2), 3))(np.abs(C0))
 
