@@ -250,8 +250,8 @@ def test_numbers_of_steps_in_a_checkpointed_fori_loop() -> None:
 
         for transform in (lambda g: g, ft.value_and_grad, lambda g: ft.jit(ft.grad(g))):
             same(
-                transform(lambda x: f(x, binomial(2)))(C0),  # noqa: B023
-                transform(lambda x: f(x, None))(C0),  # noqa: B023
+                transform(lambda x: f(x, binomial(2)))(C0),
+                transform(lambda x: f(x, None))(C0),
             )
 
 
