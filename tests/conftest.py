@@ -89,7 +89,7 @@ def compile_everything() -> None:
     jitted.chosen_backend = lambda name, *rest, **options: chosen(
         name or "native", *rest, **options
     )
-    config.NATIVE[0], runner.OFTEN = True, 1
+    config.CONFIG.native, runner.OFTEN = True, 1
     background.COMPILER.submit = lambda job: job()
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, final
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, final
 
 from functrace.errors import ArgumentError
 from functrace.executor.allocator import FREED
@@ -20,8 +21,7 @@ _UNCHANGED: Any = object()
 
 @final
 class Config:
-    """Settings of the process, which affect time and memory but no result; a call sets them for a
-    ``with`` block.
+    """Settings, which affect time and memory but no result; a call sets them for a ``with`` block.
 
     Args:
         threads: number of threads that work on one array; by default the number of cores that the
@@ -108,7 +108,9 @@ class Config:
 
     @native.setter
     def native(self, is_used: bool | None) -> None:
-        NATIVE[0] = None if is_used is None else _flag("native", is_used)
+        with _switching.now:
+            NATIVE[0] = None if is_used is None else _flag("native", is_used)
+            _update_dispatch()
 
     @property
     def check_nans(self) -> bool:
@@ -119,18 +121,21 @@ class Config:
         are searched, and if there is a NaN, the program is evaluated again, operation by operation,
         to name the user's line that made it (as `functrace.debug.explain_nan` does). A NaN that no
         result depends on does not raise. Plain NumPy, and loops that Python runs on plain arrays,
-        are not checked: see ``np.errstate``. The setting is that of the process. While it is off,
-        it has no cost.
+        are not checked: see ``np.errstate``. A ``with`` block sets it for its thread, or asyncio's
+        task, like ``np.errstate``; an assignment outside of such blocks sets it for the process.
+        While it is off, it has no cost.
         """
-        return NAN_CHECKS[0]
+        return are_nans_checked()
 
     @check_nans.setter
     def check_nans(self, is_on: bool) -> None:
+        _flag("check_nans", is_on)
+        if _checks.get() is not None:
+            _checks.set(is_on)
+            return
         with _switching.now:
-            if _flag("check_nans", is_on) is not NAN_CHECKS[0]:
-                NAN_CHECKS[0] = is_on
-                for switch in NAN_SWITCHES:
-                    switch(is_on)
+            _process_checks[0] = is_on
+            _update_dispatch()
 
     @contextmanager
     def __call__(
@@ -142,39 +147,35 @@ class Config:
         native: bool | None = _UNCHANGED,
         check_nans: bool | None = None,
     ) -> Generator[None]:
-        """Set for a ``with`` block; other threads of the process see the settings too.
+        """Set for a ``with`` block, at whose end the given settings are restored. Other threads of
+        the process see the settings too, except ``check_nans``.
 
         Raises:
             ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` or
                 ``check_nans`` is not a bool, or ``native`` not a bool or None.
         """
-        before = (
-            self.threads,
-            self.block,
-            self.keep_freed_memory,
-            self.native,
-            self.check_nans,
-        )
+        given: dict[str, Any] = {
+            "keep_freed_memory": keep_freed_memory,
+            "threads": threads,
+            "block": block,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if native is not _UNCHANGED:
+            given["native"] = native
+        before = {name: getattr(self, name) for name in given}
+        checks = None if check_nans is None else _checks.set(_flag("check_nans", check_nans))
+        if checks is not None:
+            _count_blocks(1)
         try:
-            if keep_freed_memory is not None:
-                self.keep_freed_memory = keep_freed_memory
-            if threads is not None:
-                self.threads = threads
-            if block is not None:
-                self.block = block
-            if native is not _UNCHANGED:
-                self.native = native
-            if check_nans is not None:
-                self.check_nans = check_nans
+            for name, value in given.items():
+                setattr(self, name, value)
             yield
         finally:
-            (
-                self.threads,
-                self.block,
-                self.keep_freed_memory,
-                self.native,
-                self.check_nans,
-            ) = before
+            for name, value in before.items():
+                setattr(self, name, value)
+            if checks is not None:
+                _count_blocks(-1)
+                _checks.reset(checks)
 
     if not TYPE_CHECKING:  # so that type checkers report a misspelt name
 
@@ -196,13 +197,40 @@ NATIVE: list[bool | None] = [None]
 """The setting of `Config.native`."""
 
 
-NAN_CHECKS: list[bool] = [False]
-"""The setting of `Config.check_nans`."""
+CHECKED: Final = "checked"
+"""The entry of `DISPATCH` while results are searched for NaN in some thread."""
+
+DISPATCH: list[object] = [None]
+"""The setting that a run of a program reads: that of `Config.native`, or `CHECKED`."""
 
 NAN_SWITCHES: list[Callable[[bool], None]] = []
-"""Functions that turn the checks of `Config.check_nans` on and off, where programs run."""
+"""Called when the first thread begins to search results for NaN, and when the last one ends."""
 
+_process_checks: list[bool] = [False]
+_checks: ContextVar[bool | None] = ContextVar("whether results are searched for NaN", default=None)
+_blocks: list[int] = [0]
 _switching = Lock()
+
+
+def are_nans_checked() -> bool:
+    """Return True if the results of calls in this thread are searched for NaN."""
+    found = _checks.get()
+    return _process_checks[0] if found is None else found
+
+
+def _count_blocks(change: int) -> None:
+    """Count the ``with`` blocks that set `Config.check_nans`."""
+    with _switching.now:
+        _blocks[0] += change
+        _update_dispatch()
+
+
+def _update_dispatch() -> None:
+    is_checked, was_checked = _blocks[0] > 0 or _process_checks[0], DISPATCH[0] is CHECKED
+    DISPATCH[0] = CHECKED if is_checked else NATIVE[0]
+    if is_checked is not was_checked:
+        for switch in NAN_SWITCHES:
+            switch(is_checked)
 
 
 def _flag(name: str, value: bool) -> bool:

@@ -1,54 +1,23 @@
 """``config.check_nans``: raise where a call makes the first NaN.
 
-While it is on, `Runner` has another ``__call__``: it searches the results of every program for NaN,
-and if there is one, evaluates the program again, operation by operation, to find the operation that
-made it. While it is off, nothing is replaced, so it has no cost. Jitted functions do likewise
-(`functrace.api.staging.jitted`).
+While it is on in some thread, runs of programs find `CHECKED` among their settings
+(`functrace.executor.config.DISPATCH`). They then search their results for NaN, and if there is one,
+evaluate the program again, operation by operation, to find the operation that made it. Jitted
+functions do likewise (`functrace.api.staging.jitted`).
 
 Layer: 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from functrace.errors import NanError
-from functrace.executor.config import NAN_CHECKS, NAN_SWITCHES
-from functrace.executor.runner import Runner
-from functrace.ir.program import Position
 from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from functrace.diagnostics.report import NanReport
-
-_run = Runner.__call__
-
-
-def are_nans_checked() -> bool:
-    """Return True if calls are checked."""
-    return NAN_CHECKS[0]
-
-
-def _switch(is_on: bool) -> None:
-    Runner.__call__ = _checked if is_on else _run  # type: ignore[method-assign]
-
-
-NAN_SWITCHES.append(_switch)
-
-
-def _checked(
-    self: Runner, arguments: Sequence[Any], lines: Sequence[Position] = ()
-) -> Sequence[Any]:
-    """Run a program, and check its results."""
-    results = _run(self, arguments, lines)
-    if has_nan(results) and not any(isinstance(value, Tracer) for value in arguments):
-        from functrace.diagnostics.report import explain_program
-
-        raise nan_error(
-            explain_program(self.program, arguments, lines), self.program.name.rpartition(" of ")[2]
-        )
-    return results
 
 
 def has_nan(results: Iterable[Any]) -> bool:

@@ -17,9 +17,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from functrace.executor import interpreter
-from functrace.executor.config import NATIVE
+from functrace.executor.config import CHECKED, DISPATCH, NATIVE, are_nans_checked
 from functrace.executor.inner_calls import CallableProgram, fresh
 from functrace.executor.interpreter import InstructionList, ListSink
+from functrace.executor.nan_checks import has_nan, nan_error
 from functrace.executor.parallel.operations import spread_operations
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
@@ -263,11 +264,12 @@ class Runner:
         for value in arguments:
             if isinstance(value, Tracer):
                 return self._recorded(arguments, lines)
-        setting = NATIVE[0]
+        setting = DISPATCH[0]
         if setting is not False:
             native = self._native
             if native is None or self._native_setting is not setting:
-                self._count_call(setting)
+                if self._count_call(setting):
+                    return self._checked(arguments, lines)
             else:
                 results = native(*arguments)
                 if results is not None:
@@ -281,9 +283,15 @@ class Runner:
             run = self.compile()
         return run_compiled(run, arguments, lines)
 
-    def _count_call(self, setting: bool | None) -> None:
-        """Have the program compiled to machine code after enough calls under one setting."""
+    def _count_call(self, setting: Any) -> bool | None:
+        """Have the program compiled to machine code after enough calls under one setting.
+
+        Returns:
+            True to search the results for NaN.
+        """
         if self._native_setting is not setting:
+            if setting is CHECKED:
+                return True
             self._native, self._native_setting, self._calls = None, setting, 0
         self._calls += 1
         if self._calls == (OFTEN if setting else VERY_OFTEN):
@@ -294,6 +302,23 @@ class Runner:
 
             for compile_hot in HOT:
                 compile_hot(lambda: self.flat, use, not setting)
+        return None
+
+    def _checked(self, arguments: Sequence[Any], lines: Sequence[Position]) -> Sequence[Any]:
+        """Run on arrays, and raise if a result has NaN, where this thread wants that."""
+        run, listed = self._compiled, self._listed
+        if run is None and listed is not None:
+            results = interpreter.run(listed, arguments, lines)
+        elif run is None and not self._is_heavy():
+            results = self.interpret(arguments, lines)
+        else:
+            results = run_compiled(self.compile(), arguments, lines)
+        if are_nans_checked() and has_nan(results):
+            from functrace.diagnostics.report import explain_program
+
+            report = explain_program(self.program, arguments, lines)
+            raise nan_error(report, self.program.name.rpartition(" of ")[2])
+        return results
 
     def _recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
         """Run on traced values: record a call, or else all operations; returns fresh handles."""

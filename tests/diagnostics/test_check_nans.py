@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 import functrace as ft
 from functrace.api.staging.disabling import ENTERED
 from functrace.errors import ArgumentError, NanError
-from functrace.executor.runner import Runner
+from functrace.executor.config import CHECKED, DISPATCH, NATIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -77,15 +79,23 @@ def test_finite_results_are_returned(name: str) -> None:
 
 
 def test_it_is_off_by_default_and_leaves_nothing() -> None:
-    plain = Runner.__call__
-    assert not ft.config.check_nans and not ENTERED
+    def is_clean() -> bool:
+        return not ft.config.check_nans and not ENTERED and DISPATCH[0] is NATIVE[0]
+
+    assert is_clean()
     with ft.config(check_nans=True), ft.config(check_nans=True):
         assert ft.config.check_nans and len(ENTERED) == 1
-        assert Runner.__call__ is not plain
-    assert Runner.__call__ is plain and not ENTERED
+        assert DISPATCH[0] is CHECKED
+        with ft.config(native=False):
+            assert DISPATCH[0] is CHECKED
+    assert is_clean()
     with pytest.raises(ZeroDivisionError), ft.config(check_nans=True):
         raise ZeroDivisionError
-    assert Runner.__call__ is plain and not ENTERED
+    with pytest.raises(ArgumentError), ft.config(check_nans=True, threads=0):
+        pass
+    with pytest.raises(ArgumentError), ft.config(check_nans=1):  # type: ignore[arg-type]
+        pass
+    assert is_clean()
 
 
 def test_it_may_be_set_without_a_block() -> None:
@@ -93,8 +103,78 @@ def test_it_may_be_set_without_a_block() -> None:
     try:
         with pytest.raises(NanError):
             ft.vmap(np.sqrt)(np.array([-1.0]))
+        with ft.config(check_nans=False):
+            assert np.isnan(ft.vmap(np.sqrt)(np.array([-1.0])))
+            ft.config.check_nans = True
+            assert ft.config.check_nans
+            ft.config.check_nans = False
+        assert ft.config.check_nans
     finally:
         ft.config.check_nans = False
+
+
+def test_a_block_restores_only_what_it_sets() -> None:
+    with ft.config(threads=1):
+        ft.config.check_nans = True
+    try:
+        assert ft.config.check_nans
+    finally:
+        ft.config.check_nans = False
+
+
+@pytest.mark.parametrize("wrap", [ft.grad, lambda f: ft.jit(ft.grad(f))])
+def test_a_block_holds_for_its_thread(wrap: Any) -> None:
+    """Another thread runs the same functions meanwhile, and two blocks end in the order in which
+    they began."""
+    gradient, entered, left = wrap(masked_root), threading.Event(), threading.Event()
+    found: list[object] = []
+
+    def other() -> None:
+        with ft.config(check_nans=True):
+            entered.set()
+            assert left.wait(30)
+            try:
+                gradient(X)
+            except NanError as error:
+                found.append(error)
+            found.append(ft.config.check_nans)
+        found.append(gradient(X))
+
+    def unchecked() -> None:
+        found.append(gradient(X))
+
+    with ft.config(check_nans=True):
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert entered.wait(30)
+        without = threading.Thread(target=unchecked)
+        without.start()
+        without.join()
+    assert np.isnan(found.pop()).any()  # type: ignore[call-overload]
+    assert not ft.config.check_nans
+    gradient(X)
+    left.set()
+    thread.join()
+    assert isinstance(found[0], NanError) and found[1] is True and np.isnan(found[2]).any()  # type: ignore[call-overload]
+    assert not ENTERED and DISPATCH[0] is NATIVE[0]
+
+
+def test_tasks_of_asyncio_have_their_own() -> None:
+    async def checked() -> bool:
+        with ft.config(check_nans=True):
+            await asyncio.sleep(0)
+            with pytest.raises(NanError):
+                ft.grad(masked_root)(X)
+        return True
+
+    async def unchecked() -> bool:
+        await asyncio.sleep(0)
+        return bool(np.isnan(ft.grad(masked_root)(X)).any())
+
+    async def both() -> list[bool]:
+        return await asyncio.gather(checked(), unchecked())
+
+    assert asyncio.run(both()) == [True, True]
 
 
 def test_a_nan_of_an_argument_is_named() -> None:

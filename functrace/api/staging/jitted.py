@@ -77,7 +77,8 @@ from functrace.api.staging.program_cache import (
 )
 from functrace.api.staging.signatures import BoxedArrays, Jit, Parameters, Signature
 from functrace.errors import ArgumentError, entry
-from functrace.executor.nan_checks import are_nans_checked, has_nan, nan_error
+from functrace.executor.config import are_nans_checked
+from functrace.executor.nan_checks import has_nan, nan_error
 from functrace.executor.runner import WITH_OWN_LINES, run_compiled
 from functrace.numpy.arrays.traced_number import DTYPES, TracedNumber
 from functrace.passes import Pass, UserPass, as_passes
