@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from functrace.api.batching.mapping import OBSERVERS
+from functrace.api.batching.mapping import OBSERVER
 from functrace.api.capture.arguments import ARRAYS, as_value, function_name
 from functrace.api.capture.programs import trace, trace_concrete
 from functrace.api.capture.record import Operands
 from functrace.api.capture.transformed import Transformed, transformed
 from functrace.api.staging.backends import Accuracy, check_accuracy
+from functrace.api.staging.disabling import inlined_jit
 from functrace.errors import ArgumentError, entry
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
@@ -354,22 +355,19 @@ def explain_nan(f: Callable[..., object]) -> Callable[..., NanReport]:
     @transformed("debug.explain_nan", f)
     @entry
     def explained(*args: object, **kwargs: object) -> NanReport:
-        from functrace.diagnostics.report import MappedLines, explain_program
+        from functrace.diagnostics.report import MappedLines, explain_program, mapped_lines
 
         mapped: list[MappedLines] = []
 
         def observe(recording: Recording, size: int) -> None:
-            shapes: dict[Any, set[tuple[int, ...]]] = {}
-            for i, position in enumerate(recording.positions or ()):
-                if isinstance(position, tuple):
-                    shapes.setdefault(position, set()).add(recording.avals[i].shape)
-            mapped.append(MappedLines(size, {k: frozenset(v) for k, v in shapes.items()}))
+            mapped.append(mapped_lines(recording, size))
 
-        OBSERVERS.append(observe)
+        token = OBSERVER.set(observe)
         try:
-            program, values = trace_concrete(f, args, kwargs, f"debug.explain_nan of {name}")
+            with inlined_jit():  # a cached program does not say what is mapped
+                program, values = trace_concrete(f, args, kwargs, f"debug.explain_nan of {name}")
         finally:
-            OBSERVERS.remove(observe)
+            OBSERVER.reset(token)
         return explain_program(program, values, (), mapped)
 
     return explained

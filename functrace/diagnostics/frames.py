@@ -20,6 +20,8 @@ from functrace.ir.program import Position, Program
 from functrace.ir.structures import Branch, HostCall, Loop, Lowering
 from functrace.source import Source
 
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Frame:
         lines: positions that numbers in the program's positions refer to.
         step: how the operation of the outer frame runs this program.
         outer: the run of the program with that operation, and the operation.
+        takers: for a branch that is chosen per example of `functrace.vmap`: which examples take it.
+            It runs for all; the results of the others are discarded.
     """
 
     program: Program
@@ -76,6 +80,7 @@ class Frame:
     lines: Sequence[Position] = ()
     step: Step | None = None
     outer: tuple[Frame, int] | None = None
+    takers: Mask | None = None
     owners: dict[int, int] = field(default_factory=dict[int, int])
     """The operation of each result."""
 
@@ -101,6 +106,16 @@ class Frame:
         found = self.program.position(k, self.lines)
         return None if found is None else (found[0], found[1] & ~1)
 
+    def of_takers(self, mask: Mask) -> Mask:
+        """Return the elements that belong to examples which take this branch, and those around."""
+        frame: Frame | None = self
+        while frame is not None:
+            takers = frame.takers
+            if takers is not None and mask.shape[: takers.ndim] == takers.shape:
+                mask = mask & takers.reshape(*takers.shape, *[1] * (mask.ndim - takers.ndim))
+            frame = None if frame.outer is None else frame.outer[0]
+        return mask
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """The runs of sub-programs that lead here, the outermost first."""
@@ -125,6 +140,7 @@ def evaluate_frame(
     step: Step | None = None,
     outer: tuple[Frame, int] | None = None,
     apply: Apply = evaluated,
+    takers: Mask | None = None,
 ) -> Frame:
     """Evaluate a program operation by operation; NumPy's warnings are off.
 
@@ -132,7 +148,7 @@ def evaluate_frame(
         program: the program.
         arguments: values, one per input.
         lines: positions of the recording, for a cached program.
-        step, outer: see `Frame`.
+        step, outer, takers: see `Frame`.
         apply: evaluates one operation.
     """
     values: list[Any] = [None] * len(program.ops)
@@ -140,7 +156,7 @@ def evaluate_frame(
         values[i] = value
     for i, value in program.constant_values.items():
         values[i] = value
-    frame = Frame(program, values, lines, step, outer)
+    frame = Frame(program, values, lines, step, outer, takers)
     with np.errstate(all="ignore"):
         for k, _ in program.schedule:
             result = apply(frame, k)
@@ -162,12 +178,15 @@ class Bodies(NamedTuple):
         join: from the avals of the first sub-program's outputs, and one function per sub-program,
             to the function of the operation.
         is_host: True if that function does more with values than to move them.
+        takers: for branches chosen per example: from the position of one to the examples that take
+            it.
     """
 
     programs: tuple[Program, ...]
     steps: Callable[[int, Sequence[int]], Step]
     join: Callable[[Sequence[Any], Sequence[Callable[..., Any]]], Callable[..., Any]]
     is_host: bool = False
+    takers: Callable[[int], Mask] | None = None
 
 
 def bodies_of(frame: Frame, k: int) -> Bodies | None:
@@ -189,10 +208,14 @@ def bodies_of(frame: Frame, k: int) -> Bodies | None:
     def step(body: int, runs: Sequence[int]) -> Step:
         if isinstance(structure, Loop):
             return _loop_step(name, structure, values, body, runs)
-        return Step("cond" if isinstance(structure, Branch) else name, body)
+        return Step("cond", body) if isinstance(structure, Branch) else Step(name, None)
 
-    join = functools.partial(join_bodies, structure)
-    return Bodies(bodies, step, join, is_host=isinstance(structure, HostCall))
+    def takers(body: int) -> Mask:
+        return np.asarray(np.clip(values[0], 0, len(bodies) - 1) == body)
+
+    join, is_host = functools.partial(join_bodies, structure), isinstance(structure, HostCall)
+    is_by_example = isinstance(structure, Branch) and structure.by_example
+    return Bodies(bodies, step, join, is_host, takers if is_by_example else None)
 
 
 def _loop_step(
@@ -236,7 +259,8 @@ def run_steps(
     def runner(body: int, program: Program) -> Callable[..., tuple[Any, ...]]:
         def run(*arguments: object) -> tuple[Any, ...]:
             step = bodies.steps(body, counts)
-            inner = evaluate_frame(program, arguments, (), step, (frame, k), apply)
+            takers = None if bodies.takers is None else bodies.takers(body)
+            inner = evaluate_frame(program, arguments, (), step, (frame, k), apply, takers)
             counts[body] += 1
             visit(inner)
             results = [inner.values[i] for i in program.output_ids]

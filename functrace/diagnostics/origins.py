@@ -12,20 +12,19 @@ Layer: 6.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
-from functrace.diagnostics.frames import Bodies, Frame, bodies_of, run_steps
+from functrace.diagnostics.frames import Bodies, Frame, Mask, bodies_of, run_steps
 from functrace.ops.broadcasting import Elementwise
 from functrace.ops.elementwise import where
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import convert_p
 
 Kind: TypeAlias = Literal["nan", "inf"]
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Marks: TypeAlias = Callable[[Any], Mask | None]
 """From a value to its elements that a search follows; ``None`` if there is none."""
 
@@ -187,8 +186,17 @@ class _Found(Exception):  # it ends a search
 
 def results_mask(frame: Frame, kind: Kind) -> dict[int, Mask]:
     """Return the elements of a program's outputs that are NaN, or infinite."""
-    found = {i: mask_of(frame.values[i], kind) for i in frame.program.output_ids}
-    return {i: mask for i, mask in found.items() if mask is not None}
+    return _marked(frame, frame.program.output_ids, kind)
+
+
+def _marked(frame: Frame, variables: Iterable[int], kind: Kind) -> dict[int, Mask]:
+    """Return the elements of variables that are NaN, or infinite, and not discarded."""
+    found: dict[int, Mask] = {}
+    for i in variables:
+        mask = mask_of(frame.values[i], kind)
+        if mask is not None and (kept := frame.of_takers(mask)).any():
+            found[i] = kept
+    return found
 
 
 def first_origin(frame: Frame, ancestry: Ancestry, kind: Kind) -> Origin | None:
@@ -230,9 +238,7 @@ def any_origin(frame: Frame, kind: Kind) -> Origin | None:
     """Return the first operation of a run, steps of loops included, that made a NaN, or an
     infinity, even if no result depends on it."""
     for k, _ in frame.program.schedule:
-        start = {
-            j: m for j in frame.results(k) if (m := mask_of(frame.values[j], kind)) is not None
-        }
+        start = _marked(frame, frame.results(k), kind)
         found = first_origin(frame, trace_back(frame, start, kind), kind) if start else None
         bodies = bodies_of(frame, k) if found is None else None
         if bodies is not None:

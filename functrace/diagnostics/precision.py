@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.diagnostics.arithmetic import Arithmetic
-from functrace.diagnostics.frames import Frame, bodies_of, evaluate_frame, run_steps
-from functrace.diagnostics.origins import Mask, trace_back
+from functrace.diagnostics.frames import Frame, Mask, bodies_of, evaluate_frame, run_steps
+from functrace.diagnostics.origins import trace_back
 from functrace.diagnostics.references import Reference, reference_of, smallest
 from functrace.errors import FunctraceError
 from functrace.ir.aval import ShapeDtype
@@ -277,6 +277,7 @@ class Comparison:
         errors, dtype = np.asarray(x["error"]), x["value"].dtype
         if not errors.size:
             return
+        errors = np.where(frame.of_takers(np.ones(errors.shape, bool)), errors, 0.0)
         primitive = frame.program.ops[k][0]
         befores = [np.asarray(y["error"]) for y in given if is_compared(y) and y["error"].size]
         before: Any = np.zeros(errors.shape)
@@ -339,9 +340,11 @@ class Comparison:
 
     def _follow(self, frame: Frame) -> None:
         """Note the operations whose errors reach a result of a program."""
-        start = {
-            i: m for i in frame.program.output_ids if (m := _marked(frame.values[i])) is not None
-        }
+        start: dict[int, Mask] = {}
+        for i in frame.program.output_ids:
+            mask = _marked(frame.values[i])
+            if mask is not None and (kept := frame.of_takers(mask)).any():
+                start[i] = kept
         self.reached.update([(frame.program, k) for k in trace_back(frame, start, _marked).reached])
 
     def reaches_result(self, kept: Measurement) -> bool:

@@ -24,10 +24,12 @@ from functrace.diagnostics.origins import (
     trace_back,
 )
 from functrace.diagnostics.reasons import local_derivative, number, remedy
+from functrace.ir.check import sub_programs_of
 from functrace.ir.program import Position, Program
 from functrace.ir.text import equation_text
 from functrace.ops.broadcasting import Elementwise
 from functrace.source import Source
+from functrace.tracing.recording import Recording
 
 MOST_SHOWN = 6
 """Lines of the way to the result that a report shows."""
@@ -217,6 +219,33 @@ class MappedLines:
     shapes: Mapping[tuple[Any, int], frozenset[tuple[int, ...]]]
 
 
+def mapped_lines(recording: Recording, size: int) -> MappedLines:
+    """Return the operations that a call of `functrace.vmap` recorded, those of sub-programs too.
+
+    Args:
+        recording: of one example.
+        size: number of examples.
+    """
+    shapes: dict[Any, set[tuple[int, ...]]] = {}
+    programs: dict[Program, None] = {}
+    for i, position in enumerate(recording.positions or ()):
+        if isinstance(position, tuple):
+            shapes.setdefault(position, set()).add(recording.avals[i].shape)
+    left: list[Sequence[Any]] = list(recording.params)
+    while left:
+        for param in left.pop():
+            for _, program in sub_programs_of(param, ""):
+                if program in programs:
+                    continue
+                programs[program] = None
+                for k, (_, _, params) in enumerate(program.ops):
+                    position = program.position(k)
+                    if position is not None:
+                        shapes.setdefault(position, set()).add(program.avals[k].shape)
+                    left.append(params)
+    return MappedLines(size, {k: frozenset(v) for k, v in shapes.items()})
+
+
 def explain_program(
     program: Program,
     arguments: Sequence[Any],
@@ -353,6 +382,11 @@ def one_line(text: str) -> str:
 
 def _examples(origin: Origin, mapped: Sequence[MappedLines]) -> tuple[int, ...]:
     """Return the examples that an element belongs to, where its leading axes are those of vmap."""
+    frame: Frame | None = origin.frame
+    while frame is not None:
+        if frame.takers is not None and origin.mask.shape[:1] == frame.takers.shape:
+            return origin.index[:1]
+        frame = None if frame.outer is None else frame.outer[0]
     position: Any = origin.frame.instruction(origin.k)
     shape, sizes = origin.mask.shape, list[int]()
     shapes: frozenset[tuple[int, ...]] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -206,14 +207,84 @@ def test_the_example_of_vmap(transform: Any) -> None:
     assert report.first.index == (2, 1)
 
 
-def test_branches_are_named() -> None:
-    @ft.jit
+def test_branches_and_calls_are_named() -> None:
+    @ft.checkpoint
     def f(x: Any) -> Any:
-        return ft.cond(x > 1.0, lambda x: x, lambda x: np.log(-x), x)
+        return ft.scan(
+            lambda c, t: (ft.cond(t > 1.0, lambda c: c, lambda c: np.log(-c), c), None),
+            x,
+            np.ones(2),
+        )[0]
 
     report = ft.debug.explain_nan(f)(0.5)
     assert report.nan is not None
-    assert [str(step) for step in report.nan.steps] == ["call", "branch 0 of cond"]
+    assert [str(step) for step in report.nan.steps] == [
+        "call", "step 0 of 2 of scan", "branch 0 of cond",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_branches_of_other_examples_make_no_nan(seed: int) -> None:
+    """Under vmap, both branches run for all examples; what an example does not take is discarded."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=5)
+
+    def f(x: Any) -> Any:
+        return ft.cond(x > 0, lambda x: np.log(x), lambda x: np.sqrt(-x), x)
+
+    assert not ft.debug.explain_nan(ft.vmap(f))(x)
+
+    def g(x: Any) -> Any:
+        return ft.cond(x > 0, lambda x: np.log(x - 0.5), lambda x: np.sqrt(-x - 0.5), x)
+
+    report = ft.debug.explain_nan(ft.vmap(g))(x)
+    with np.errstate(invalid="ignore"):
+        alone = [np.isnan(g(v)) for v in x]
+    assert bool(report) is any(alone)
+    if report:
+        assert report.nan is not None
+        (example,) = report.nan.examples
+        assert alone[example] and report.nan.index == (example,)
+        assert report.nan.primitive == ("log" if x[example] > 0 else "sqrt")
+        assert report.nan.steps[-1].number == int(x[example] > 0)
+
+
+@pytest.mark.parametrize(
+    "transform", [ft.vmap, lambda f: ft.jit(ft.vmap(f)), lambda f: ft.vmap(ft.jit(f))]
+)
+def test_examples_are_named_in_loops_and_cached_programs(transform: Any) -> None:
+    mapped, x = transform(roots), np.array([30.0, 1.5])
+    with np.errstate(all="ignore"):
+        for _ in range(3):  # once a program is cached, nothing is mapped
+            report = ft.debug.explain_nan(mapped)(x)
+            mapped(x)
+            assert report.nan is not None
+            assert report.nan.examples == report.nan.index == (1,)
+            assert report.nan.steps[-1].number == expected_step(1.5)
+
+
+def test_loops_whose_steps_are_not_counted_have_no_number() -> None:
+    def f(x: Any) -> Any:
+        return ft.scan(lambda c, t: (np.sqrt(c) * t, None), x, np.arange(4.0), checkpoint=2)[0]
+
+    report = ft.debug.explain_nan(ft.grad(f))(2.0)
+    assert report.first is not None
+    assert [step.number for step in report.first.steps] == [None]
+
+
+def test_functions_mapped_in_other_threads_are_not_observed() -> None:
+    from functrace.api.batching.mapping import OBSERVER
+
+    seen: list[object] = []
+
+    def f(x: Any) -> Any:
+        thread = threading.Thread(target=lambda: seen.append(OBSERVER.get()))
+        thread.start()
+        thread.join()
+        return np.log(x)
+
+    ft.debug.explain_nan(f)(1.0)
+    assert seen == [None]
 
 
 def test_second_derivatives_and_forward_mode() -> None:
@@ -233,14 +304,14 @@ def test_traced_arguments_are_refused() -> None:
 
 
 def test_an_exception_leaves_no_observer() -> None:
-    from functrace.api.batching.mapping import OBSERVERS
+    from functrace.api.batching.mapping import OBSERVER
 
     def f(x: Any) -> Any:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         ft.debug.explain_nan(f)(1.0)
-    assert OBSERVERS == []
+    assert OBSERVER.get() is None
 
 
 # -- remedies ----------------------------------------------------------------------------------------

@@ -214,6 +214,15 @@ def test_steps_of_loops_and_branches() -> None:
     assert doubling.runs in (1, 3)
 
 
+def test_branches_of_other_examples_lose_no_digits() -> None:
+    def f(x: Any) -> Any:
+        return ft.cond(x > 0.5, lambda x: 1.0 - np.cos(x), lambda x: x * 2.0, x)
+
+    assert not ft.debug.precision(ft.vmap(f))(np.array([1e-9, 1.0]))
+    report = ft.debug.precision(ft.vmap(lambda x: f(x + 1.0)))(np.array([1e-9, 1.0]))
+    assert all(row.lost < 1.0 for row in report.operations)
+
+
 def test_decisions_are_those_of_the_program() -> None:
     """The loop stops by a residual that rounding decides; both runs take the same steps."""
 

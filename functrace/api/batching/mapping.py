@@ -6,6 +6,7 @@ Layer: 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -35,9 +36,11 @@ from functrace.typing import P, PyTree, R
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
-OBSERVERS: list[Callable[[Recording, int], None]] = []
+OBSERVER: ContextVar[Callable[[Recording, int], None] | None] = ContextVar(
+    "observer of mapped functions", default=None
+)
 """Called with the recording of one example, and the number of examples, of each call of a mapped
-function (`functrace.debug.explain_nan` names the example)."""
+function in this thread (`functrace.debug.explain_nan` names the example)."""
 
 
 @entry
@@ -237,7 +240,8 @@ class _MappedCall:
     def _run_whole(self, call: RecordedCall) -> list[Any]:
         """Run the program for all examples, from the cache if possible."""
         recording, size = call.recording, self.size
-        for observe in OBSERVERS:
+        observe = OBSERVER.get()
+        if observe is not None:
             observe(recording, size)
         flags = tuple([place is not None for place in self.out_places])
         mapped_inputs = tuple([i not in recording.values.known for i in recording.inputs])

@@ -18,9 +18,12 @@ _disabled: ContextVar[bool] = ContextVar(
     "whether jitted functions run as plain Python", default=False
 )
 
+_inlined: ContextVar[bool] = ContextVar("whether jitted functions are traced inline", default=False)
+
 ENTERED: list[bool] = []
-"""One entry per `disable_jit` or `functrace.residual_policy` block entered, in any thread, and one
-while ``functrace.config.check_nans`` is on; while empty, no further check is needed."""
+"""One entry per `disable_jit`, `inlined_jit` or `functrace.residual_policy` block entered, in any
+thread, and one while ``functrace.config.check_nans`` is on; while empty, no further check is needed.
+"""
 ENTERED_COUNT = np.zeros(1, np.int64)
 """The number of these, for machine code."""
 _lock = threading.Lock()
@@ -64,6 +67,24 @@ def disable_jit(disable: bool = True) -> Generator[None]:
     finally:
         leave()
         _disabled.reset(token)
+
+
+@contextmanager
+def inlined_jit() -> Generator[None]:
+    """Call the Python functions of jitted functions inside of a ``with`` block, although their
+    programs may be cached; loops are recorded as loops."""
+    token = _inlined.set(True)
+    enter()
+    try:
+        yield
+    finally:
+        leave()
+        _inlined.reset(token)
+
+
+def is_jit_inlined() -> bool:
+    """Return True inside of `inlined_jit`."""
+    return _inlined.get()
 
 
 def _note_checks(is_on: bool) -> None:
