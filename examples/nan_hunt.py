@@ -1,7 +1,7 @@
 """A NaN hunted down
 =================
 
-A map of handwritten digits, whose gradient is NaN: where it is born, and what cures it.
+A map of handwritten digits, whose gradient is NaN: the line that makes it, and the cure.
 
 The map places 150 digits (scikit-learn's, 8 × 8 pixels) in the plane so that their distances there
 are those between their pixels (multidimensional scaling). The loss is finite, but its gradient is
