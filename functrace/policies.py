@@ -271,7 +271,8 @@ def compress(method: object) -> CompressPolicy:
               ``max(abs(x) / 2**11, largest / 2**38)``, where ``largest`` is the largest
               magnitude in the array
     int8      1 byte, and one scale per 256 elements: at most ``largest / 254``, where
-              ``largest`` is that of these elements; zeros and the largest are exact
+              ``largest`` is that of these elements, and the rounding of ``x``'s dtype; zeros
+              and the largest are exact
     zlib      the bytes, shuffled, compressed by `zlib`, level 1: exact
     a codec   what its ``encode`` returns (any codec of ``numcodecs``)
     ========  ========================================================================
@@ -282,14 +283,14 @@ def compress(method: object) -> CompressPolicy:
     Args:
         method: "float16", "int8", "zlib", or an object with ``encode`` (from a contiguous array to
             bytes or an array) and ``decode`` (back). A codec for one dtype only compresses arrays
-            of that dtype.
+            of that dtype; an array that ``encode`` refuses (TypeError, ValueError) is kept as it is.
 
     Returns:
         the policy.
 
     Raises:
         ArgumentError: if ``method`` is none of these.
-        DtypeError: from the derivative, if a codec restores another number of bytes.
+        DtypeError: from the derivative, if a codec restores another dtype or number of bytes.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -99,21 +99,21 @@ class CompressPolicy(Storage):
         return shown.copy("K"), (EXACT, *form)
 
     def _by_codec(self, x: Numbers) -> Numbers | None:
-        """Return the codec's bytes; ``None`` if the codec is for another dtype, or refuses or
+        """Return the codec's bytes; ``None`` if the codec is for another dtype, refuses the array, or
         changes values that must stay exact.
         """
         given: Numbers = np.array(x, order="C")  # (a codec may keep or change what it is given)
         if x.dtype.kind == "c":
             given = given.reshape((*x.shape, 1)).view(_real_dtype(given.dtype))
-        wanted = getattr(self.method, "dtype", None)
+        wanted = getattr(self.method, "dtype", getattr(self.method, "decode_dtype", None))
         if (wanted is not None and np.dtype(wanted) != given.dtype) or not x.size:
             return None
-        if x.dtype.kind in "fc" and np.isfinite(x).all():
-            return _as_bytes(self.method.encode(given))
         try:
             encoded = _as_bytes(self.method.encode(given))
+            if x.dtype.kind in "fc" and np.isfinite(x).all():
+                return encoded
             same = self._decoded(encoded, x.dtype, x.shape)
-        except (TypeError, ValueError):  # a codec for floats, and no floats
+        except (TypeError, ValueError):  # a codec for other dtypes or shapes
             return None
         return encoded if np.array_equal(_as_bytes(same), _as_bytes(x)) else None
 
@@ -121,13 +121,19 @@ class CompressPolicy(Storage):
         """Return the codec's array.
 
         Raises:
-            DtypeError: if the codec returns another number of bytes.
+            DtypeError: if the codec returns another dtype, or another number of bytes.
         """
         decoded: Any = self.method.decode(stored)
-        if isinstance(decoded, np.ndarray) and dtype.kind in "fc":
+        if isinstance(decoded, np.ndarray):
             array: Any = cast("Any", decoded)
-            if array.dtype.kind == "f":
-                decoded = array.astype(_real_dtype(dtype), copy=False)
+            real = _real_dtype(dtype)
+            if array.dtype.kind == "f" and dtype.kind in "fc":
+                decoded = array.astype(real, copy=False)
+            elif array.dtype != real and (array.dtype.kind == "b" or array.dtype.itemsize > 1):
+                raise DtypeError(
+                    f"the codec {self.method!r} restored {array.dtype}, but {dtype} was compressed",
+                    fix="use a codec that restores arrays of this dtype, or their bytes",
+                )
         made = _as_bytes(cast("object", decoded))
         size = math.prod(shape) * dtype.itemsize
         if made.nbytes != size:
@@ -208,6 +214,9 @@ def _to_float16(
     made = np.empty(parts.size, np.float16)
     for start in range(0, parts.size, CHUNK):
         made[start : start + CHUNK] = np.ldexp(parts[start : start + CHUNK], BITS - exponent)
+    if exponent == np.finfo(parts.dtype).maxexp:  # 2**BITS would be restored as infinity
+        below = np.nextafter(np.float16(2**BITS), np.float16(0))
+        np.clip(made, -below, below, out=made)
     return made, exponent
 
 
@@ -229,14 +238,15 @@ def _to_int8(parts: Numbers) -> Numbers | None:
         return None
     made = np.empty(head + parts.size, np.int8)
     scales, levels = made[:head].view(dtype), made[head:]
+    compute = np.result_type(dtype, np.float32)
     for start in range(0, parts.size, CHUNK):
-        part = parts[start : start + CHUNK]
+        part = parts[start : start + CHUNK].astype(compute, copy=False)
         most = np.maximum.reduceat(np.abs(part), np.arange(0, part.size, BLOCK))
         scales[start // BLOCK : start // BLOCK + most.size] = most
         most[most == 0] = 1
         # fractions first: a product with 127 could overflow
         fractions = part / np.repeat(most, BLOCK)[: part.size]
-        levels[start : start + CHUNK] = np.rint(fractions * dtype.type(127))
+        levels[start : start + CHUNK] = np.rint(fractions * compute.type(127))
     return made
 
 
@@ -245,11 +255,13 @@ def _from_int8(stored: Numbers, dtype: np.dtype[Any], shape: tuple[int, ...]) ->
     size = math.prod(shape) * (dtype.itemsize // real.itemsize)
     head = -(-size // BLOCK) * real.itemsize
     scales = np.frombuffer(stored[:head].tobytes(), real)
-    made = stored[head:].astype(real)
-    made /= real.type(127)  # so that the largest number of each block is exact
+    compute = np.result_type(real, np.float32)
+    levels, made = stored[head:], np.empty(size, real)
     for start in range(0, size, CHUNK):
-        part = made[start : start + CHUNK]
+        # divided first, so that the largest number of each block is exact
+        part = levels[start : start + CHUNK].astype(compute) / compute.type(127)
         part *= np.repeat(scales[start // BLOCK : (start + CHUNK) // BLOCK], BLOCK)[: part.size]
+        made[start : start + CHUNK] = part
     return made
 
 

@@ -74,6 +74,20 @@ def test_errors_of_random_arrays_are_within_the_bounds(x: Any) -> None:
 
 
 @pytest.mark.parametrize("method", BOUNDS)
+@pytest.mark.parametrize("dtype", [np.float16, *DTYPES])
+def test_the_largest_and_smallest_numbers_of_a_dtype_stay_finite(method: str, dtype: Any) -> None:
+    """Neither is infinity restored for a finite number, nor does the dtype's rounding add up."""
+    numbers = np.finfo(dtype)
+    for largest in (numbers.max, np.nextafter(numbers.max, dtype(0)), numbers.max / dtype(3)):
+        x = np.linspace(-1.0, 1.0, 257).astype(dtype) * dtype(largest)
+        x[::7] = numbers.smallest_subnormal
+        found, exact = through(method, x).astype(np.longdouble), x.astype(np.longdouble)
+        rounding = 0.5 * np.longdouble(numbers.eps) * np.abs(exact)
+        assert np.isfinite(found).all()
+        assert np.all(np.abs(found - exact) <= BOUNDS[method](exact) + rounding)
+
+
+@pytest.mark.parametrize("method", BOUNDS)
 def test_complex_numbers_are_two_real_ones(method: str) -> None:
     x = RNG.normal(size=300) + 1j * RNG.normal(size=300)
     found = through(method, x)
@@ -181,6 +195,37 @@ def test_codecs_of_numcodecs(name: str) -> None:
 
 
 # -- the report ------------------------------------------------------------------------------------
+
+
+class OfBits:
+    """A codec for bools that takes the bytes of any array."""
+
+    def encode(self, x: Any) -> Any:
+        return np.packbits(x.reshape(-1).view(np.bool_))
+
+    def decode(self, data: Any) -> Any:
+        return np.unpackbits(np.asarray(data)).view(np.bool_)
+
+
+class OfPairs:
+    """A codec that refuses arrays of odd size."""
+
+    def encode(self, x: Any) -> bytes:
+        if x.size % 2:
+            raise ValueError("pairs only")
+        return x.tobytes()
+
+    def decode(self, data: Any) -> Any:
+        return np.frombuffer(data, np.uint8)
+
+
+def test_codecs_of_other_dtypes_change_nothing_silently() -> None:
+    with pytest.raises(DtypeError, match="restored bool, but float32 was compressed"):
+        through(OfBits(), np.linspace(0.0, 1.0, 6, dtype=np.float32))
+    flags = RNG.random(16) < 0.5
+    assert_same(through(OfBits(), flags), flags)
+    for size in (4, 5):  # the second one is kept as it is
+        assert_same(through(OfPairs(), np.linspace(0.0, 1.0, size)), np.linspace(0.0, 1.0, size))
 
 
 def test_errors_are_those_of_the_arrays() -> None:
