@@ -63,7 +63,8 @@ _FILES = {
     "api.differentiation.linear": "linear_transpose",
     "api.differentiation.strong_zeros": "strong_zero",
     "api.differentiation.taylor": "jet laplacian taylor",
-    "api.residuals.checkpointing": "checkpoint checkpoint_name saved_residuals",
+    "api.residuals.checkpointing": "checkpoint checkpoint_name",
+    "api.residuals.listing": "saved_residuals",
     "api.residuals.context": "residual_policy",
     "api.residuals.memory": "memory_plan",
     "api.residuals.plans": "plan",
@@ -126,7 +127,7 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.differentiation.taylor import taylor as taylor
     from functrace.api.residuals.checkpointing import checkpoint as checkpoint
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
-    from functrace.api.residuals.checkpointing import saved_residuals as saved_residuals
+    from functrace.api.residuals.listing import saved_residuals as saved_residuals
     from functrace.api.residuals.context import residual_policy as residual_policy
     from functrace.api.residuals.memory import memory_plan as memory_plan
     from functrace.api.residuals.plans import plan as plan

@@ -4,7 +4,7 @@
 Layer: 8 (api).
 """
 
-from functrace.api.residuals.checkpointing import Residuals
+from functrace.api.residuals.listing import Residuals
 from functrace.api.residuals.plans import BudgetPlan, ParetoPoint, RecomputedOperation
 from functrace.api.staging.jitted import Jitted
 from functrace.api.staging.program_cache import CacheInfo, GuardsInfo

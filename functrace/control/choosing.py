@@ -12,10 +12,12 @@ Layer: 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from functrace.control.policies import (
+    PREFIX,
+    RECOMPUTE,
     Candidate,
     Policy,
     Storage,
@@ -52,12 +54,13 @@ def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> SplitPr
         "new": forward.output_ids[count:],
     }
     residuals = [variables[word][place] for word, place in split.sources]
-    kept = _kept(forward, residuals, policy)
+    named = NamedValues(forward)
+    kept = _kept(named, residuals, policy)
     replay = restrict(forward, tuple(kept), residuals, effects=False)
     kept = {i: kept[i] for i in replay.used}
-    made = _forward(forward, count, kept)
     inputs = {i: k for k, i in enumerate(forward.input_ids)}
-    outputs = {i: k for k, i in enumerate(forward.output_ids[:count])}
+    outputs = {named.values[i]: k for k, i in enumerate(forward.output_ids[:count])}
+    made = _forward(forward, count, kept, {*inputs, *outputs})
     sources: list[tuple[str, int]] = []
     new = 0
     for i, storage in kept.items():
@@ -72,13 +75,44 @@ def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> SplitPr
     return SplitProgram(made, linear, tuple(sources), split.active)
 
 
-def _kept(forward: Program, residuals: Sequence[int], policy: Policy) -> dict[int, Storage | None]:
+@final
+class NamedValues:
+    """The values behind the names of a program: `functrace.checkpoint_name` is the identity.
+
+    Args:
+        program: the program.
+
+    Attributes:
+        values: by variable, the one that it names, or itself.
+        variables: by value that has names, the variables with these names.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.values = list(range(len(program.ops)))
+        self.variables: dict[int, list[int]] = {}
+        for k, (primitive, operands, params) in enumerate(program.ops):
+            if primitive is name_p and operands[0] >= 0:
+                self.values[k] = self.values[operands[0]]
+                if params != RECOMPUTE and not params[0].startswith(PREFIX):
+                    self.variables.setdefault(self.values[k], []).append(k)
+
+    def candidates(self, value: int) -> list[Candidate]:
+        """Describe a value for policies, once for each of its names."""
+        return [candidate(self.program, i) for i in self.variables.get(value, (value,))]
+
+
+def _kept(
+    named: NamedValues, residuals: Sequence[int], policy: Policy
+) -> dict[int, Storage | None]:
     """Return the values to keep, in the order of the program, each with its storage."""
+    forward = named.program
     found: dict[int, Storage | None] = {}
     seen: set[int] = set()
     waiting = list(residuals)
     while waiting:
         i = waiting.pop()
+        i = named.values[i] if i >= 0 else i
         if i < 0 or i in seen:
             continue
         seen.add(i)
@@ -88,7 +122,7 @@ def _kept(forward: Program, residuals: Sequence[int], policy: Policy) -> dict[in
         primitive, operands, _ = forward.ops[first]
         if primitive is CONSTANT and recomputes(policy):
             continue
-        storages = saved_in(policy, candidate(forward, i))
+        storages = saved_in(policy, *named.candidates(i))
         if storages is not None:
             found[i] = _one(storages)
         elif primitive is INPUT:
@@ -104,14 +138,16 @@ def _one(storages: tuple[Storage, ...]) -> Storage | None:
     return storages[0] if len(storages) == 1 else StorageChain(storages)
 
 
-def _forward(forward: Program, count: int, kept: dict[int, Storage | None]) -> Program:
-    """Return the program of the outputs, then of kept values that are neither inputs nor outputs.
+def _forward(
+    forward: Program, count: int, kept: dict[int, Storage | None], present: Set[int]
+) -> Program:
+    """Return the program of the outputs, then of kept values that are not ``present``: inputs and
+    outputs.
 
     A stored value is packed as soon as it is computed. Operations that only residuals need also run
     as early as possible, so that their operands can be freed.
     """
     outputs = forward.output_ids[:count]
-    present = {*forward.input_ids, *outputs}
     part = restrict(forward, forward.input_ids, [*outputs, *kept], keep=True).program
     ids = dict(zip(kept, part.output_ids[count:], strict=True))
     storages = {ids[i]: storage for i, storage in kept.items() if storage is not None}

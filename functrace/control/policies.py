@@ -428,32 +428,37 @@ def storages_of(policy: Policy) -> Iterator[Storage]:
                 yield from storages_of(part)
 
 
-def saved_in(policy: Policy, value: Candidate) -> tuple[Storage, ...] | None:
+def saved_in(policy: Policy, *named: Candidate) -> tuple[Storage, ...] | None:
     """Return the storages that keep a value, one after another; ``()`` if it is saved as it is,
     ``None`` if it is recomputed.
+
+    Args:
+        policy: the policy.
+        named: the value, once for each of its names.
     """
+    value = named[0]
     if not isinstance(policy, tuple):
         if isinstance(policy, Storage):
             return (policy,)
         assert isinstance(policy, SavePredicate)
-        return () if policy.saves(value) else None
+        return () if any([policy.saves(v) for v in named]) else None
     if not policy:
         return ()
     head, *rest = policy
     if head == "or":
-        return next((found for p in rest if (found := saved_in(p, value)) is not None), None)
+        return next((found for p in rest if (found := saved_in(p, *named)) is not None), None)
     if head == "and":
         kept: tuple[Storage, ...] = ()
         for p in rest:
-            found = saved_in(p, value)
+            found = saved_in(p, *named)
             if found is None:
                 return None
             kept += found
         return kept
     is_saved = (
-        saved_in(rest[0], value) is None if head == "not"
+        saved_in(rest[0], *named) is None if head == "not"
         else value.is_dot if head == "dots"
         else not value.is_elementwise if head == "elementwise"
-        else value.name in rest
+        else any(v.name in rest for v in named)
     )  # fmt: skip
     return () if is_saved else None

@@ -203,7 +203,7 @@ PRODUCT, E = "named 'product'", "named 'e'"
         (save_by(lambda v: v.name == "product"), [*X_ONLY, PRODUCT]),
         (
             save_by(lambda v: v.source is not None and "power =" in v.source.expression),
-            [*X_ONLY, E, E],  # (the result, which the derivative of exp reads, and its name)
+            [*X_ONLY, E],  # (the derivative of exp reads the result, that of mul the name: one array)
         ),
         (compose(save_dots, compress("zlib")), [*X_ONLY, f"{PRODUCT}, compressed by zlib"]),
         (compose(save_dots, offload()), [*X_ONLY, f"{PRODUCT}, offloaded"]),
@@ -218,6 +218,49 @@ PRODUCT, E = "named 'product'", "named 'e'"
 def test_saved_residuals_lists_what_the_policy_saves(policy: Any, expected: list[str]) -> None:
     f = lambda x: np.sum(dot_and_name(x))
     assert made(policy, f) == sorted(expected)
+
+
+NAMED_TWICE = [
+    policies.save_by(lambda v: v.primitive == "exp"),
+    policies.save_by(lambda v: v.name is None),
+    save_names("e") | save_dots,
+    save_names("also") | save_dots,
+    ~save_names("e"),
+    ~save_dots,
+    recompute_elementwise,
+    save,
+    save_names("e"),
+]
+
+
+@pytest.mark.parametrize("policy", NAMED_TWICE, ids=str)
+@pytest.mark.parametrize("is_result", [False, True])
+def test_a_value_and_its_names_are_kept_once(policy: Any, is_result: bool) -> None:
+    """The derivatives read the result of exp, and its names; it may be a result, too."""
+
+    def f(x: Any) -> Any:
+        power = np.exp(np.outer(x, x) @ x)
+        named = ft.checkpoint_name(ft.checkpoint_name(power, "e"), "also")
+        y = np.sin(named) * power * named
+        return (np.sum(y), named) if is_result else np.sum(y)
+
+    stored: list[Any] = []
+
+    def note(x: Any) -> Any:
+        stored.append(x)
+        return x
+
+    g = ft.checkpoint(f, policy=policy & policies.pack(note, lambda x: x))
+    total = lambda f: lambda x: f(x)[0] if is_result else f(x)
+    assert_same(ft.grad(total(g))(X), ft.grad(total(f))(X))
+    powers = [x for x in stored if np.array_equal(x, np.exp(np.outer(X, X) @ X))]
+    kept = ft.saved_residuals(ft.checkpoint(total(f), policy=policy))(X)
+    listed = [row for row in kept if row.made.startswith("named")]
+    assert len(powers) <= 1 and len(listed) <= 1
+    saves = policy in (save, *NAMED_TWICE[:1], *NAMED_TWICE[2:4], ~save_dots, save_names("e"))
+    assert len(listed) == saves
+    if policy != save_names("e"):  # (a policy of names alone and one with a storage are two ways)
+        assert len(powers) == saves
 
 
 def test_saving_all_by_a_predicate_saves_what_save_does() -> None:

@@ -1,7 +1,8 @@
 """Residuals: which values the reverse pass keeps, and which it recomputes.
 
-`checkpoint`, `checkpoint_name`, `saved_residuals` are in checkpointing.py; budget.py chooses
-checkpoints for a byte budget.
+`checkpoint` and `checkpoint_name` are in checkpointing.py, `saved_residuals` in listing.py;
+budget.py chooses checkpoints for a byte budget, and plans.py reports them; memory.py predicts the
+memory of a call.
 
 Layer: 8.
 """

@@ -351,18 +351,18 @@ def _parts(work: Workload, kept: float, fraction: float) -> Items:
     are alive in their second run, and end where few bytes are live.
     """
     program, steps, live = work.program, work.steps, live_bytes(work)
-    room = fraction * kept
+    limit = fraction * kept
     share = kept / max(1.0, sum([work.size(k) for k in steps]))
     waiting = {i for i in program.input_ids if is_differentiable(program.avals[i])}
-    ends, least = [len(steps)], SMALLEST * room
+    ends, least = [len(steps)], SMALLEST * limit
     while ends[-1] > 0:
         start, size = ends[-1], 0.0
-        while start > 0 and (size < max(room, least) or start == ends[-1]):
+        while start > 0 and (size < max(limit, least) or start == ends[-1]):
             start -= 1
             size += share * work.size(steps[start])
             for i in waiting.intersection(program.ops[steps[start]][1]):
                 waiting.remove(i)
-                room -= work.size(i)
+                limit -= work.size(i)
         if start:
             latest = max(start + 1, ends[-1] - max(1, (ends[-1] - start) // 2))
             start = min(range(start, latest), key=lambda n: (live[n], n))
