@@ -127,8 +127,8 @@ if _typing.TYPE_CHECKING:  # so that type checkers report a misspelt name
     from functrace.api.differentiation.taylor import taylor as taylor
     from functrace.api.residuals.checkpointing import checkpoint as checkpoint
     from functrace.api.residuals.checkpointing import checkpoint_name as checkpoint_name
-    from functrace.api.residuals.listing import saved_residuals as saved_residuals
     from functrace.api.residuals.context import residual_policy as residual_policy
+    from functrace.api.residuals.listing import saved_residuals as saved_residuals
     from functrace.api.residuals.memory import memory_plan as memory_plan
     from functrace.api.residuals.plans import plan as plan
     from functrace.api.staging.disabling import disable_jit as disable_jit

@@ -178,9 +178,10 @@ def binomial(slots: int) -> Binomial:
 def save_by(predicate: Callable[[Candidate], bool]) -> SavePredicate:
     """Keep the values for which a function returns True; recompute everything else.
 
-    The function is called while the derivative is built, once per value and program (once for each
-    name of a value that has names, and True for one of them saves it): with the residuals first, then with the operands of each operation that will be run again. It must depend
-    on its argument only.
+    The function is called while the derivative is built, once per value and program: with the
+    residuals first, then with the operands of each operation that will be run again. (A value with
+    several names is described once per name, and kept if the function returns True for one of
+    them.) It must depend on its argument only.
 
     Args:
         predicate: function of a `Candidate` (``name``, ``primitive``, ``aval``, ``nbytes``,

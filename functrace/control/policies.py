@@ -441,7 +441,7 @@ def saved_in(policy: Policy, *named: Candidate) -> tuple[Storage, ...] | None:
         if isinstance(policy, Storage):
             return (policy,)
         assert isinstance(policy, SavePredicate)
-        return () if any([policy.saves(v) for v in named]) else None
+        return () if any(policy.saves(v) for v in named) else None
     if not policy:
         return ()
     head, *rest = policy

@@ -18,8 +18,8 @@ from functrace.api.capture.programs import input_names
 from functrace.api.capture.record import Operands, stage
 from functrace.api.capture.transformed import transformed
 from functrace.api.residuals.budget import Budget, choice, frontier_of, parsed_budget
-from functrace.api.residuals.listing import Residuals, residuals_of
 from functrace.api.residuals.frontier import Choice, Frontier
+from functrace.api.residuals.listing import Residuals, residuals_of
 from functrace.api.residuals.rewriting import second_runs
 from functrace.errors import ArgumentError, UnsupportedFunctionError, entry
 from functrace.ir.cost import shown
