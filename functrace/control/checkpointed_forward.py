@@ -32,6 +32,8 @@ from functrace.control.checkpointed_steps import (
     forward_lowering,
 )
 from functrace.control.joining import evaluate_lowered
+from functrace.control.residuals import PACKING
+from functrace.control.schedules import saved_on_disk
 from functrace.errors import ProgramError
 from functrace.ir.parts import holds_kept, output_avals, without_kept
 from functrace.ir.primitive import (
@@ -142,6 +144,11 @@ def _forward_runs(_inputs: object, *params: Param) -> Runs:
     return (((loop.length or 1, loop.body),),)
 
 
+def _packing(*params: Param) -> bool:
+    loop = CheckpointedLoop._make(params)
+    return loop.length is not None and bool(saved_on_disk(loop.schedule, loop.length))
+
+
 checkpointed_forward_p = Primitive(
     "checkpointed_forward",
     eval=_forward_eval,
@@ -157,3 +164,5 @@ checkpointed_forward_p = Primitive(
     mapped=_forward_mapped,
 )
 """``checkpointed_forward c0 h0 xs {…}``: the results of ``checkpointed_loop``, then kept carries."""
+
+PACKING[checkpointed_forward_p] = _packing

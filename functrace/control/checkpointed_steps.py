@@ -16,14 +16,19 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from functrace.control.carries import hoisted, source_variables, split_body
+from functrace.control.offloading import OffloadPolicy
+from functrace.control.residuals import PackedStack, packed
 from functrace.control.scan import transposed_body
-from functrace.control.schedules import OnlineSlots, Schedule, saved_forward
+from functrace.control.schedules import OnlineSlots, Schedule, saved_forward, saved_on_disk
 from functrace.control.while_trips import Trip
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Compiled, Rewrite, output_avals, reordered, restrict
 from functrace.ir.program import Program
 from functrace.ir.structures import HostCall, Loop, Lowering
 from functrace.typing import Array
+
+DISK = OffloadPolicy()
+"""Storage of carries that a schedule keeps on disk."""
 
 
 @final
@@ -209,6 +214,7 @@ class _Forward:
         assert length is not None, "the length is known"
         avals = output_avals(loop.body)
         row_of = {k: row for row, k in enumerate(saved_forward(loop.schedule, length))}
+        on_disk = saved_on_disk(loop.schedule, length)
         numbers = range(length - 1, -1, -1) if loop.reverse else range(length)
 
         def run(*operands: Array) -> tuple[Any, ...]:
@@ -219,18 +225,25 @@ class _Forward:
             for k, t in enumerate(numbers):
                 row = row_of.get(k)
                 if row is not None:
-                    if not kept:
+                    if not kept and on_disk:
+                        kept = [[None] * len(row_of) for _ in carry]
+                    elif not kept:
                         kept = [
                             _stack(len(row_of), a, c) for a, c in zip(avals, carry, strict=False)
                         ]
                     for stack, value in zip(kept, carry, strict=True):
-                        stack[row] = value
+                        if on_disk:
+                            stack[row] = packed(value, DISK) if k in on_disk else np.copy(value)
+                        else:
+                            stack[row] = value
                 results = step(*fixed, *carry, *[a[t] for a in arrays])
                 carry = results[:carries]
                 for stack, result in zip(stacks, results[carries:], strict=True):
                     stack[t] = result
             if not kept:
                 kept = [_stack(0, a, None) for a in avals[:carries]]
+            elif on_disk:
+                kept = [PackedStack(rows, a) for rows, a in zip(kept, avals, strict=False)]
             return (*carry, *stacks, *kept)
 
         return run

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from functrace.control.checkpointed_steps import DISK
+from functrace.control.residuals import PackedArray, packed
 from functrace.control.schedules import (
     Action,
     Schedule,
@@ -139,6 +141,11 @@ def _contiguous(x: Any) -> Any:
     return x if not isinstance(x, np.ndarray) or x.flags.c_contiguous else x.copy("C")
 
 
+def _read(x: Any) -> Any:
+    """Return the array of a kept carry, which may be in a file."""
+    return x.unpack() if isinstance(x, PackedArray) else x
+
+
 @final
 class _Reverse:
     """The function of a reverse pass."""
@@ -183,6 +190,8 @@ class _Reverse:
                 rows = {k: row for row, k in enumerate(saved_forward(sweep.schedule, length))}
             kept: dict[int, Any] = {k: [stack[row] for stack in stacks] for k, row in rows.items()}
             kept[0] = initial
+            if any(isinstance(stack, PackedArray) for stack in stacks):
+                rows = {}  # of files: none is used again
             free = list[int]()  # rows that may be overwritten
             swept = [np.empty((length, *a.shape), a.dtype) for a in avals]
             tape: dict[int, Any] = {}
@@ -193,6 +202,10 @@ class _Reverse:
                     for n in range(k, action[2]):
                         t = length - 1 - n if is_backward else n
                         carry = advance(*fixed, *carry, *[a[t] for a in arrays])
+                elif action[2:] == ("disk",):
+                    kept[k] = [packed(x, DISK) for x in (carry if kind == "save" else kept[k])]
+                elif kind == "move":
+                    kept[k] = [*map(_read, kept[k])]
                 elif kind == "save" and free:
                     row = rows[k] = free.pop()
                     for stack, value in zip(stacks, carry, strict=True):
@@ -202,6 +215,8 @@ class _Reverse:
                     kept[k] = carry  # results of a step are new arrays
                 elif kind == "load":
                     carry = kept[k]
+                    if any(isinstance(x, PackedArray) for x in carry):
+                        carry = [*map(_read, carry)]
                 elif kind == "drop":
                     used = kept.pop(k)
                     if owned and k in rows:

@@ -15,7 +15,7 @@ Layer: 5.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -41,8 +41,21 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = [
-    "RECOMPUTE", "SAVE", "PackPolicy", "PackedArray", "PackedStack", "PackedTranspose", "Policy",
-    "Storage", "is_policy", "pack_p", "packs", "unpack_p", "with_strides",
+    "PACKING",
+    "RECOMPUTE",
+    "SAVE",
+    "PackPolicy",
+    "PackedArray",
+    "PackedStack",
+    "PackedTranspose",
+    "Policy",
+    "Storage",
+    "is_policy",
+    "pack_p",
+    "packed",
+    "packs",
+    "unpack_p",
+    "with_strides",
 ]  # fmt: skip
 
 
@@ -214,8 +227,8 @@ def _unpack(x: Array | PackedArray) -> Any:
     return x.unpack() if isinstance(x, PackedArray) else x
 
 
-def _pack(x: Array | PackedArray, policy: Storage) -> PackedArray:
-    """Pass an array to the user's function; an array that an inner call has packed stays packed."""
+def packed(x: Array | PackedArray, policy: Storage) -> PackedArray:
+    """Store an array by a policy; an array that an inner call has packed stays packed."""
     if isinstance(x, PackedArray):
         return x
     array = np.asarray(x)
@@ -277,7 +290,7 @@ def _pack_batch(operands: Values, _is_batched: Flags, *policy: object) -> Any:
 
 pack_p = Primitive(
     "pack",
-    eval=_pack,
+    eval=packed,
     aval=_pack_aval,
     jvp=_same_tangent,
     transpose=_same_cotangent,
@@ -308,12 +321,19 @@ unpack_p = Primitive(
 VIEWS[pack_p] = VIEWS[unpack_p] = unmoved
 
 
+PACKING: dict[Primitive, Callable[..., bool]] = {pack_p: lambda *_params: True}
+"""By primitive, a function of its params: True if a result may be packed. Modules of primitives add
+to it.
+"""
+
+
 def packs(program: Program) -> bool:
     """Return True if a program or a sub-program packs values, so that its outputs may not be
     arrays.
     """
     for primitive, _, params in program.ops:
-        if primitive is pack_p or any(
+        packing = PACKING.get(primitive)
+        if (packing is not None and packing(*params)) or any(
             packs(held) for param in params for _, held in sub_programs_of(param, "")
         ):
             return True

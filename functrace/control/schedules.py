@@ -8,6 +8,8 @@ up to ``("end",)`` belong to the forward sweep:
 * ``("forward", i, j)``: run the steps from ``i`` to ``j - 1``, without residuals;
 * ``("save", i)``, ``("load", i)``, ``("drop", i)``: keep the carry before step ``i``, make it the
   current one, free it. The carry before step 0 is an operand of the loop: it is never saved;
+* ``("save", i, "disk")``: keep it in a file; ``("move", i, "disk")``, ``("move", i, "memory")``: keep
+  it there from now on;
 * ``("tape", i, j)``: run these steps, and keep their residuals;
 * ``("reverse", i)``: the reverse of step ``i``, from its residuals, or else from the current carry.
 
@@ -173,6 +175,22 @@ def saved_forward(schedule: Schedule, steps: int) -> tuple[int, ...]:
         elif action[0] == "drop":
             kept.discard(action[1])
     return tuple(sorted(kept))
+
+
+@functools.lru_cache(maxsize=64)
+def saved_on_disk(schedule: Schedule, steps: int) -> frozenset[int]:
+    """Return those of `saved_forward` that are in files."""
+    if schedule[0] != "actions":
+        return frozenset()
+    found = set[int]()
+    for action in actions_of(schedule, steps):
+        if action == END:
+            break
+        if action[0] in ("save", "move", "drop"):
+            found.discard(action[1])
+            if action[2:] == ("disk",):
+                found.add(action[1])
+    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=64)

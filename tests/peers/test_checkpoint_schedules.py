@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import tempfile
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +13,9 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.control.schedules import binomial_cost, steps_run
-from functrace.errors import ArgumentError
+from functrace.control.offloading import PREFIX
+from functrace.control.schedules import binomial_cost, saved_on_disk, steps_run
+from functrace.errors import ArgumentError, OffloadError
 from functrace.policies import binomial
 
 peer = pytest.importorskip("checkpoint_schedules")
@@ -42,7 +47,6 @@ def f(c: Any, checkpoint: Any, steps: int) -> Any:
     return np.sum(h**2) + np.sum(ys**2)
 
 
-@pytest.mark.filterwarnings("ignore:.*stores carries on disk:RuntimeWarning")
 @pytest.mark.parametrize("steps", [2, 3, 17, 60])
 @pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
 def test_gradients_by_every_schedule(make: Callable[[int], Any], steps: int) -> None:
@@ -62,9 +66,85 @@ def test_counts_are_those_of_revolve(steps: int, slots: int) -> None:
     assert count == binomial_cost(steps, slots) + steps
 
 
-def test_schedules_with_a_disk_give_a_warning() -> None:
-    with pytest.warns(RuntimeWarning, match="SingleDiskStorageSchedule stores carries on disk"):
-        ft.grad(lambda c: f(c, peer.SingleDiskStorageSchedule(), 17))(C0)
+def directories() -> list[str]:
+    return [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(PREFIX)]
+
+
+DISKS = ["Multistage", "Mixed", "all on disk", "all on disk, moved", "two levels"]
+
+
+@pytest.fixture
+def private(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+@pytest.mark.usefixtures("private")
+@pytest.mark.parametrize("name", DISKS)
+def test_carries_on_disk_are_in_files_until_the_reverse_pass_ends(name: str) -> None:
+    schedule = SCHEDULES[name](17)
+    actions = actions_from(schedule, 17, "loop")
+    assert any(action[2:] == ("disk",) for action in actions)
+    kept = len(saved_on_disk(("actions", actions), 17))
+    value, pull = ft.vjp(lambda c: f(c, schedule, 17), C0)
+    files = [file for d in directories() for file in os.listdir(f"{tempfile.gettempdir()}/{d}")]
+    assert len([file for file in files if file != "owner"]) == kept
+    for _ in range(2):
+        np.testing.assert_array_equal(pull(1.0)[0], ft.grad(f)(C0, None, 17))
+    del value, pull
+    gc.collect()
+    assert not directories()
+
+
+@pytest.mark.usefixtures("private")
+@pytest.mark.parametrize("name", DISKS)
+def test_every_transform_of_carries_on_disk(name: str) -> None:
+    schedule, batch = SCHEDULES[name](17), np.stack([C0, -C0, 2.0 * C0])
+    for transform in (
+        lambda g: ft.vmap(ft.grad(g))(batch),
+        lambda g: ft.hessian(g)(C0),
+        lambda g: ft.vmap(ft.hessian(g))(batch),
+        lambda g: ft.grad(lambda c: np.sum(ft.grad(g)(c) ** 2))(C0),
+        lambda g: ft.jit(ft.hessian(g))(C0),
+        lambda g: ft.grad(ft.checkpoint(g))(C0),
+        lambda g: ft.grad(
+            lambda c: np.sum(ft.scan(lambda c, _: (np.sin(c) * g(c), None), c, None, length=2)[0])
+        )(C0),
+    ):
+        expected = transform(lambda c: f(c, None, 17))
+        np.testing.assert_array_equal(transform(lambda c: f(c, schedule, 17)), expected)
+    gc.collect()
+    assert not directories()
+
+
+@pytest.mark.usefixtures("private")
+def test_a_changed_file_raises() -> None:
+    _, pull = ft.vjp(lambda c: f(c, peer.SingleDiskStorageSchedule(), 17), C0)
+    (directory,) = directories()
+    for name in os.listdir(f"{tempfile.gettempdir()}/{directory}"):
+        if name != "owner":
+            with open(f"{tempfile.gettempdir()}/{directory}/{name}", "r+b") as file:
+                file.write(b"no")
+    with pytest.raises(OffloadError, match="CRC-32"):
+        pull(1.0)
+    del pull
+    gc.collect()
+    assert not directories()
+
+
+def test_memory_is_that_of_the_carries_that_are_not_on_disk() -> None:
+    x = np.linspace(0.0, 1.0, 50_000)
+
+    def g(x: Any) -> Any:
+        schedule = peer.MultistageCheckpointSchedule(100, 2, 20)
+        step = lambda i, h: h + 1e-2 * np.sin(h)
+        return np.sum(ft.fori_loop(0, 100, step, x, checkpoint=schedule))
+
+    ft.grad(g)(x)
+    tracemalloc.start()
+    ft.grad(g)(x)
+    peak = tracemalloc.get_traced_memory()[1] / x.nbytes
+    tracemalloc.stop()
+    assert peak < 12.0
 
 
 def test_what_is_no_schedule_of_the_loop_raises() -> None:

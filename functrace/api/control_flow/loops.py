@@ -96,7 +96,8 @@ def scan(
             `functrace.policies.binomial`. An int ``k``: the carry of every ``k``-th step, and the
             residuals of ``k`` steps at a time; ``"sqrt"``: the same with ``k`` near the square root
             of the number of steps; ``policies.binomial(slots)``: ``slots`` carries, with the least
-            number of steps run again; a schedule of the package ``checkpoint-schedules``.
+            number of steps run again; a schedule of the package ``checkpoint-schedules``,
+            whose carries on disk are in files, as by `functrace.policies.offload`.
 
     Returns:
         the final carry, and the ``y`` of all steps, stacked along a first axis.

@@ -10,7 +10,6 @@ Layer: 8.
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any, TypeAlias, final
 
 from functrace.control.schedules import END, Action
@@ -30,9 +29,6 @@ def actions_from(schedule: Foreign, steps: int, owner: str) -> tuple[Action, ...
         schedule: the object; it is copied, since it can be iterated once only.
         steps: number of steps of the loop.
         owner: name of the loop, for messages.
-
-    Warns:
-        RuntimeWarning: if it stores carries on disk: they stay in memory.
 
     Raises:
         ArgumentError: if it is for another number of steps, has been started, or does not reverse
@@ -58,12 +54,6 @@ def actions_from(schedule: Foreign, steps: int, owner: str) -> tuple[Action, ...
             own.finalize(steps)
         if type(action).__name__ == "EndReverse" or count > MOST_ACTIONS:
             break
-    if reader.uses_disk:
-        warnings.warn(
-            f"{owner}: {name} stores carries on disk, but loops keep all of them in memory",
-            RuntimeWarning,
-            stacklevel=2,
-        )
     return reader.finish()
 
 
@@ -79,13 +69,14 @@ class _Reader:
     def __init__(self, steps: int, owner: str) -> None:
         self.steps, self.owner = steps, owner
         self.actions: list[Action] = []
-        self.uses_disk = False
         self.at: int | None = 0
         """The step before which the current carry is."""
         self.stored: dict[int, set[str]] = {}
         """By step, the storages that have the carry before it."""
         self.dependent: dict[int, set[str]] = {}
         """The same, of carries that stand for adjoint dependencies."""
+        self.places: dict[int, str] = {}
+        """Where kept carries are: in memory, if one of their storages is, or on disk."""
         self.taped: set[int] = set()
         self.waiting: int | None = None
         """A step whose residuals are wanted, and have not been computed."""
@@ -151,18 +142,29 @@ class _Reader:
         self.at = end
 
     def _store(self, k: int, where: dict[int, set[str]], storage: str) -> None:
-        is_new = k not in self.stored and k not in self.dependent
         where.setdefault(k, set()).add(storage)
-        self.uses_disk |= storage == "DISK"
-        if is_new and k:
-            self.actions.append(("save", k))
+        self._settle(k)
 
     def _discard(self, k: int, where: dict[int, set[str]], storage: str) -> None:
         where[k].discard(storage)
         if not where[k]:
             del where[k]
-            if k and k not in self.stored and k not in self.dependent:
-                self.actions.append(("drop", k))
+        self._settle(k)
+
+    def _settle(self, k: int) -> None:
+        """Keep a carry where its storages are."""
+        storages = self.stored.get(k, set()) | self.dependent.get(k, set())
+        before = self.places.pop(k, None)
+        if not k:
+            return  # an operand of the loop
+        if not storages:
+            self.actions.append(("drop", k))
+            return
+        place = self.places[k] = "disk" if storages == {"DISK"} else "memory"
+        if before is None:
+            self.actions.append(("save", k, "disk") if place == "disk" else ("save", k))
+        elif before != place:
+            self.actions.append(("move", k, place))
 
     def _moved(self, k: int, source: str, target: str, *, moves: bool) -> None:
         held = [where for where in (self.stored, self.dependent) if source in where.get(k, ())]
@@ -171,11 +173,13 @@ class _Reader:
         for where in held:
             if target not in ("WORK", "NONE"):
                 where[k].add(target)
+                self._settle(k)
             if target == "WORK" and where is self.stored:
                 self.actions.append(("load", k))
                 self.at = k
             elif target == "WORK":
                 where[k].add("WORK")
+                self._settle(k)
             if moves:
                 self._discard(k, where, source)
 

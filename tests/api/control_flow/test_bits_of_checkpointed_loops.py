@@ -212,7 +212,7 @@ POLICIES = [
 def test_random_functions_under_policies(
     transform: Any, body: Body, steps: int, seed: int, policy: Any, whole: bool
 ) -> None:
-    """Of a Python loop, with the policy on the step, or on the function."""
+    """Python loops, with the policy on the step, or on the function."""
     one = case(body, steps, seed, reverse=False)
 
     def loss(wrap: Callable[[Any], Any]) -> Callable[..., Any]:
