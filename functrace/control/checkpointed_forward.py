@@ -47,7 +47,8 @@ from functrace.ir.primitive import (
 )
 from functrace.ir.structures import Lowering
 from functrace.ir.tape import Spec
-from functrace.ops.shaping import moveaxis
+from functrace.ops.elementwise import mul
+from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.binding import bind
 
 if TYPE_CHECKING:
@@ -87,13 +88,24 @@ def _forward_jvp(primals: Values, tangents: Tangents, *params: Param) -> Any:
 
 
 def _forward_linearize(primals: Values, tangents: Tangents, *params: Param) -> Any:
-    # The kept carries get no tangents: the linear part of the reverse pass does not read them.
+    # Kept carries have tangents wherever the jvp rule gives them one: loops and calls decide by one
+    # rule which results of their bodies have tangents, and apply the other.
     loop = CheckpointedLoop._make(params)
     results = bind(checkpointed_forward_p, primals, params)
     rule: Any = call_p.jvp
-    plain = without_kept(plain_loop(loop)).interned()  # its values are dropped
+    is_known = loop.length is not None
+    plain = derived_program(plain_forward, loop) if is_known else plain_loop(loop)
+    plain = without_kept(plain).interned()  # its values are dropped
     _, moved = rule.linearize(primals, tangents, plain, ())
-    return list(results), [*moved, *[None] * len(extra_avals(loop))]
+    if is_known:
+        return list(results), moved
+    # Nothing reads these: the linear part of the reverse pass runs the loop again.
+    rows = extra_avals(loop)[2:]
+    kept = [
+        None if dot is None else broadcast_to(mul(0.0, dot), aval.shape)
+        for dot, aval in zip(moved, rows, strict=True)
+    ]
+    return list(results), [*moved, None, None, *kept]
 
 
 def _forward_transpose(cts: Tangents, *rest: RuleArgument) -> Any:

@@ -218,7 +218,7 @@ def _tangents_transpose(cts: Tangents, *rest: RuleArgument) -> Any:
     sweep = ReverseSweep(
         programs.record.interned(), programs.adjoint.interned(), _condition(loop, programs),
         loop.length, loop.reverse, len(fixed), loop.carries, len(programs.sums) + carried,
-        len(loop.body.output_ids) - loop.carries, tuple(range(loop.constants)), loop.schedule, False,
+        len(loop.body.output_ids) - loop.carries, tuple(range(loop.constants)), loop.schedule, (), False,
     )  # fmt: skip
     results = bind(
         checkpointed_reverse_p,

@@ -188,7 +188,7 @@ def _jvp(primals: Values, tangents: Tangents, *params: Param) -> Any:
     pushed = ReverseSweep(
         step.interned(), reordered(back, order).interned(), cond, sweep.length, sweep.reverse,
         new_constants, new_carries, new_states, new_results, shared, sweep.schedule,
-        False,
+        sweep.lead, False,
     )  # fmt: skip
     results = bind(
         checkpointed_reverse_p,
@@ -312,7 +312,7 @@ def _batched_flags(
         *given.own_arrays,
     ]  # fmt: skip
     adjoint, results = settled(flagged, sweep.adjoint, adjoint, constants, states)
-    if each:
+    if each or sweep.lead or any(given.numbers):
         adjoint = [*given.constants, *[True] * states, *adjoint[constants + states :]]
         results = [True] * len(results)
     return _BatchedFlags(ins, outs, adjoint, results, each)
@@ -345,11 +345,15 @@ def _batch(operands: Values, is_batched: Flags, *params: Param) -> Any:
         return [moveaxis(x, 0, 1) if flag else x for x, flag in zip(xs, which, strict=True)]
 
     kept = wide(values.kept, was.kept, carried, avals.kept)
+    numbers, lead = values.numbers, sweep.lead
+    if lead or any(was.numbers):
+        lead = (size, *lead)
+        numbers = wide(numbers, was.numbers, [True, True], avals.numbers)
     given = SweepOperands(
         values.constants,
         wide(values.carry, was.carry, carried, avals.carry),
         second(values.arrays, was.arrays),
-        values.numbers,
+        numbers,
         second(kept, carried),
         wide(
             values.states, was.states, flags.adjoint[constants : constants + states], avals.states
@@ -363,7 +367,9 @@ def _batch(operands: Values, is_batched: Flags, *params: Param) -> Any:
             sweep.cond, size, flags.record, [False]
         ).interned(),
     )  # fmt: skip
-    results = bind(checkpointed_reverse_p, tuple(given.joined()), tuple(made._replace(owned=False)))
+    results = bind(
+        checkpointed_reverse_p, tuple(given.joined()), tuple(made._replace(lead=lead, owned=False))
+    )
     return tuple([
         moveaxis(x, 1, 0) if flag and k >= states else x
         for k, (x, flag) in enumerate(zip(results, flags.outputs, strict=True))
@@ -436,6 +442,6 @@ checkpointed_reverse_p = Primitive(
 )
 """``checkpointed_reverse c0 h0 xs kept h_bar {record={…}, adjoint={…}, cond=None, length=5,
 reverse=False, constants=1, carries=1, states=1, results=0,
-shared=(0,), schedule=("binomial", 3), owned=False}``: the final
+shared=(0,), schedule=("binomial", 3), lead=(), owned=False}``: the final
 states, stacked results.
 """

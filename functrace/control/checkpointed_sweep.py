@@ -49,6 +49,8 @@ class ReverseSweep(NamedTuple):
         results: number of results of a step of the forward loop.
         shared: places, among the constants, of those of the forward sweep; others are invariants.
         schedule: of the loop.
+        lead: sizes of batch axes, if each example has its own number of steps: then states have
+            these axes first. (A choice per example gives zeros to examples that run no step.)
         owned: True if it may overwrite the kept carries: see control/checkpoint_ownership.py.
     """
 
@@ -63,6 +65,7 @@ class ReverseSweep(NamedTuple):
     results: int
     shared: tuple[int, ...]
     schedule: Schedule
+    lead: tuple[int, ...]
     owned: bool
 
     @property
@@ -179,7 +182,27 @@ class _Reverse:
         as_kept = _contiguous if sweep.length is not None else lambda x: x
 
         def run(*operands: Array) -> tuple[Any, ...]:
-            fixed, initial, arrays, numbers, stacks, cts, own = sweep.groups(operands)
+            given = sweep.groups(operands)
+            return run_each(given) if sweep.lead else run_all(given)
+
+        def run_each(given: SweepOperands) -> tuple[Any, ...]:
+            counts, places = [np.asarray(x) for x in given.numbers]
+            table = np.concatenate([counts[..., None], places], axis=-1)
+            distinct, which = np.unique(
+                table.reshape(-1, table.shape[-1]), axis=0, return_inverse=True
+            )
+            which = which.reshape(sweep.lead)
+            made = [np.array(x) for x in given.states]
+            for number, row in enumerate(distinct):
+                # The results of other examples are dropped, and so are their warnings.
+                with np.errstate(all="ignore") if len(distinct) > 1 else np.errstate():
+                    results = run_all(given._replace(numbers=[row[0], row[1:]]))
+                for out, result in zip(made, results, strict=True):
+                    out[which == number] = result[which == number]
+            return tuple(made)
+
+        def run_all(given: SweepOperands) -> tuple[Any, ...]:
+            fixed, initial, arrays, numbers, stacks, cts, own = given
             if sweep.length is None:
                 length, places = int(numbers[0]), numbers[1]
                 actions = self._actions(length, places)
@@ -253,7 +276,7 @@ def operand_avals_of(sweep: ReverseSweep) -> list[ShapeDtype]:
     own = [adjoint.avals[i] for i in adjoint.input_ids]
     states = own[sweep.constants : sweep.constants + sweep.states]
     rows, integer = sweep.rows(), np.dtype(np.int64)
-    numbers = [ShapeDtype((), integer), ShapeDtype((rows,), integer)]
+    numbers = [ShapeDtype(sweep.lead, integer), ShapeDtype((*sweep.lead, rows), integer)]
 
     def stacked(count: int, avals: Sequence[ShapeDtype]) -> list[ShapeDtype]:
         return [ShapeDtype((count, *a.shape), a.dtype) for a in avals]

@@ -171,6 +171,7 @@ KINDS: dict[str, Kind] = {
         "an integer, or a tuple of them",
         lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ()),
     ),
+    "lead": ("a tuple of sizes", _is_tuple_of(_is_count)),
     "length": _COUNT,
     "maps": ("a tuple of lengths and flags", lambda value, _: type(value) is tuple),
     "message": _TEXT,

@@ -226,7 +226,7 @@ EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "call": (2, (_empty(2), ())),
     "checkpointed_forward": (1, (*_LOOP, (False,))),
     "checkpointed_loop": (1, (*_LOOP, ())),
-    "checkpointed_reverse": (1, (*(_empty(1),) * 2, *_LOOP[1:6], 0, 0, (0,), _LOOP[7], False)),
+    "checkpointed_reverse": (1, (*(_empty(1),) * 2, *_LOOP[1:6], 0, 0, (0,), _LOOP[7], (), False)),
     "checkpointed_tangents": (1, (*_LOOP, (False,))),
     "cond": (2, ((_empty(1), _empty(1)), ())),
     "custom_batch": (0, (_empty(0), DeferredBatchRule(lambda size, flags: _empty(0)))),

@@ -232,6 +232,98 @@ def test_random_functions_under_policies(
     same(transform(loss(wrap), one), transform(loss(lambda g: g), one))
 
 
+def in_while(f: Callable[[Any], Any], x: Any) -> Any:
+    step = lambda s: (s[0] + 1, np.sin(f(s[1])))
+    return ft.while_loop(lambda s: s[0] < 2, step, (np.int64(0), x))[1]
+
+
+HOLDERS: dict[str, Callable[[Callable[[Any], Any], Any, Any], Any]] = {
+    "scan": lambda f, x, _: np.sum(ft.scan(lambda c, a: (f(c) * a, c), x, FACTORS)[1] ** 2),
+    "scan with checkpoint": lambda f, x, k: np.sum(
+        ft.scan(lambda c, a: (f(c) * a, c), x, FACTORS, checkpoint=k)[1] ** 2
+    ),
+    "while_loop": lambda f, x, _: np.sum(in_while(f, x)),
+    "cond": lambda f, x, _: np.sum(ft.cond(x[0] > -9.0, f, lambda x: x, x)),
+    "checkpoint": lambda f, x, _: np.sum(ft.checkpoint(f)(x)),
+    "checkpoint in scan in checkpoint": lambda f, x, _: np.sum(
+        ft.checkpoint(lambda x: ft.scan(lambda c, a: (ft.checkpoint(f)(c) * a, c), x, FACTORS)[0])(
+            x
+        )
+    ),
+    "jit": lambda f, x, _: np.sum(ft.jit(lambda x: f(x) * 1.5)(x)),
+    "vmap": lambda f, x, _: np.sum(ft.vmap(f)(np.stack([x, 2.0 * x])) ** 2),
+}
+FACTORS = np.array([0.4, -0.9, 0.7])
+INNER: dict[str, Callable[[Any, Any], Any]] = {
+    "scan": lambda x, k: (lambda end, ys: end + np.sum(ys, 0))(
+        *ft.scan(lambda c, a: (np.sin(c) * a + 0.1 * x, c * c), x, np.arange(1.0, 6.0), checkpoint=k)
+    ),
+    "while_loop": lambda x, k: ft.while_loop(
+        lambda s: s[0] < 5, lambda s: (s[0] + 1, np.sin(s[1]) + 0.1 * x), (np.int64(0), x),
+        checkpoint=k,
+    )[1],
+}  # fmt: skip
+POINT = np.array([0.3, -0.8, 1.1])
+OF_ONE: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "grad": lambda f: ft.grad(f)(POINT),
+    "jvp of grad": lambda f: ft.jvp(ft.grad(f), (POINT,), (POINT,)),
+    "hessian": lambda f: ft.hessian(f)(POINT),
+    "vmap of hessian": lambda f: ft.vmap(ft.hessian(f))(np.stack([POINT, -POINT])),
+    "jvp of hessian": lambda f: ft.jvp(ft.hessian(f), (POINT,), (POINT,)),
+    "linearize of grad": lambda f: ft.linearize(ft.grad(f), POINT)[1](POINT),
+    "grad of grad": lambda f: ft.grad(lambda x: squares(ft.grad(f)(x)))(POINT),
+}
+
+
+@pytest.mark.parametrize("transform", OF_ONE)
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
+def test_loops_inside_of_others(inner: Any, holder: Any, transform: str) -> None:
+    """The operations of a checkpointed loop in the sub-programs of other operations."""
+
+    def of(checkpoint: Any) -> Any:
+        return OF_ONE[transform](lambda x: holder(lambda x: inner(x, checkpoint), x, checkpoint))
+
+    expected, found = of(None), of(binomial(2))
+    if transform in ("grad of grad", "linearize of grad"):
+        for x, y in zip(ft.tree.leaves(found), ft.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12)
+    else:
+        same(found, expected)
+
+
+ROWS = np.random.default_rng(1).normal(size=(6, 3))
+PER_EXAMPLE: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "vmap of grad": lambda f: ft.vmap(ft.grad(f))(ROWS),
+    "grad of vmap": lambda f: ft.grad(lambda b: np.sum(ft.vmap(f)(b)))(ROWS),
+    "vmap of hessian": lambda f: ft.vmap(ft.hessian(f))(ROWS),
+    "jit of vmap of hessian": lambda f: ft.jit(ft.vmap(ft.hessian(f)))(ROWS),
+    "vmap of vmap of hessian": lambda f: ft.vmap(ft.vmap(ft.hessian(f)))(ROWS.reshape(2, 3, 3)),
+    "vmap of grad of grad": lambda f: ft.vmap(ft.grad(lambda x: squares(ft.grad(f)(x))))(ROWS),
+}
+
+
+@pytest.mark.parametrize("transform", PER_EXAMPLE.values(), ids=PER_EXAMPLE)
+@pytest.mark.parametrize("others_loop", [False, True])
+def test_examples_that_take_other_branches_and_numbers_of_steps(
+    transform: Any, others_loop: bool
+) -> None:
+    def of(checkpoint: Any) -> Any:
+        def loop(scale: float, most: int) -> Callable[[Any], Any]:
+            goes_on = lambda s: (s[0] < most) & (np.sum(s[1] ** 2) > 0.01)
+            return lambda x: ft.while_loop(
+                goes_on, lambda s: (s[0] + 1, np.sin(s[1]) * scale + 0.01 * x), (np.int64(0), x),
+                checkpoint=checkpoint,
+            )[1]  # fmt: skip
+
+        other = loop(0.7, 9) if others_loop else lambda x: x
+        return transform(lambda x: np.sum(ft.cond(x[0] > 0, loop(0.9, 20), other, x) ** 2))
+
+    expected = of(None)
+    for slots in (1, 2, 4):
+        same(of(binomial(slots)), expected)
+
+
 def test_a_reverse_pass_without_derivatives_keeps_its_schedule() -> None:
     """Only the reverse passes that are differentiated again keep all residuals."""
     one = case(Body(((0, 1, 2),), 0, (0, 1, 2)), 6, 0, reverse=False)
