@@ -27,7 +27,7 @@ from functrace.api.capture.programs import trace, trace_concrete
 from functrace.api.capture.record import Operands
 from functrace.api.capture.transformed import Transformed, transformed
 from functrace.api.staging.backends import Accuracy, check_accuracy
-from functrace.api.staging.disabling import inlined_jit
+from functrace.api.staging.disabling import diagnosing
 from functrace.errors import ArgumentError, entry
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
@@ -364,7 +364,7 @@ def explain_nan(f: Callable[..., object]) -> Callable[..., NanReport]:
 
         token = OBSERVER.set(observe)
         try:
-            with inlined_jit():  # a cached program does not say what is mapped
+            with diagnosing():  # a cached program does not say what is mapped
                 program, values = trace_concrete(f, args, kwargs, f"debug.explain_nan of {name}")
         finally:
             OBSERVER.reset(token)
@@ -419,7 +419,8 @@ def precision(
     def measured(*args: object, **kwargs: object) -> PrecisionReport:
         from functrace.diagnostics.precision_report import report_precision
 
-        program, values = trace_concrete(f, args, kwargs, f"debug.precision of {name}")
+        with diagnosing():
+            program, values = trace_concrete(f, args, kwargs, f"debug.precision of {name}")
         return report_precision(program, values, (), reference)
 
     return measured

@@ -121,6 +121,7 @@ class Comparison:
         frame: the run of the program.
         measured: by program and operation, the run that lost most digits.
         unmeasured: operations whose own rounding is not measured, likewise.
+        unfollowed: operations without a derivative, of operands with errors, likewise.
         reached: operations whose errors reach a result of their own program.
         is_short: True if more digits of the reference may change an error.
     """
@@ -129,6 +130,7 @@ class Comparison:
         self.reference = reference
         self.measured: dict[tuple[Program, int], Measurement] = {}
         self.unmeasured: dict[tuple[Program, int], Frame] = {}
+        self.unfollowed: dict[tuple[Program, int], Frame] = {}
         self.reached: set[tuple[Program, int]] = set()
         self.forms: dict[Program, dict[int, StableForm]] = {}
         self.is_short = False
@@ -262,6 +264,8 @@ class Comparison:
             return tuple(lifted)
         tangents = _pushed(frame.program, k, plain, changes)
         if tangents is None:
+            if any(_marked(x) is not None for x in given):
+                self.unfollowed.setdefault((frame.program, k), frame)
             return tuple(lifted)
         return tuple(
             [

@@ -5,13 +5,13 @@ Layer: 6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
-from functrace.diagnostics.frames import Step
+from functrace.diagnostics.frames import Frame, Step
 from functrace.diagnostics.precision import (
     Comparison,
     Measurement,
@@ -178,6 +178,8 @@ class PrecisionReport:
         operations: the operations in the same order.
         unmeasured: operations whose own rounding is not measured, since the reference does not have
             them; errors of their operands are followed by their derivatives.
+        unfollowed: operations without a derivative, such as callbacks: what the errors of their
+            operands do to their results is not known.
         reference: what the program was compared with.
 
     Example:
@@ -196,6 +198,7 @@ class PrecisionReport:
     lines: tuple[LinePrecision, ...]
     operations: tuple[OperationPrecision, ...]
     unmeasured: tuple[str, ...]
+    unfollowed: tuple[str, ...]
     reference: str
 
     @property
@@ -204,6 +207,8 @@ class PrecisionReport:
         return max([x.lost for x in self.results], default=0.0)
 
     def __bool__(self) -> bool:
+        if self.unfollowed:
+            return True
         return any(row.lost >= SHOWN and row.reaches_result for row in self.operations) or (
             self.lost >= 1.0
         )
@@ -225,6 +230,8 @@ class PrecisionReport:
             found.append(f"  and {len(shown) - MOST_LINES} more lines")
         if self.unmeasured:
             found.append(f"own rounding not measured: {', '.join(self.unmeasured)}")
+        if self.unfollowed:
+            found.append(f"lost digits are not followed through: {', '.join(self.unfollowed)}")
         if any(row.stable is not None and row.lost >= SHOWN for row in self.operations):
             found.append(
                 "fix: write the stable form, or functrace.jit(f, passes=[functrace.passes.stable])"
@@ -264,17 +271,20 @@ def report_precision(
         )
         for group in by_line.values()
     ]
-    unmeasured = [
-        f"{program.ops[k][0].name} at {frame.source(k)}"
-        for (program, k), frame in compared.unmeasured.items()
-    ]
     return PrecisionReport(
         tuple(results),
         tuple(made),
         tuple(rows),
-        tuple(dict.fromkeys(unmeasured)),
+        _named(compared.unmeasured),
+        _named(compared.unfollowed),
         compared.reference.name,
     )
+
+
+def _named(operations: Mapping[tuple[Program, int], Frame]) -> tuple[str, ...]:
+    """Return operations with their lines, each once."""
+    found = [f"{p.ops[k][0].name} at {frame.source(k)}" for (p, k), frame in operations.items()]
+    return tuple(dict.fromkeys(found))
 
 
 def _order(row: OperationPrecision) -> tuple[bool, float]:

@@ -263,13 +263,17 @@ def test_examples_are_named_in_loops_and_cached_programs(transform: Any) -> None
             assert report.nan.steps[-1].number == expected_step(1.5)
 
 
-def test_loops_whose_steps_are_not_counted_have_no_number() -> None:
-    def f(x: Any) -> Any:
-        return ft.scan(lambda c, t: (np.sqrt(c) * t, None), x, np.arange(4.0), checkpoint=2)[0]
+@pytest.mark.parametrize("schedule", [2, "sqrt", ft.policies.binomial(2)])
+def test_steps_of_checkpointed_loops_are_those_of_the_loop(schedule: Any) -> None:
+    def f(x: Any, checkpoint: Any = None) -> Any:
+        return ft.scan(
+            lambda c, t: (np.sqrt(c) * t, None), x, np.arange(4.0), checkpoint=checkpoint
+        )[0]
 
-    report = ft.debug.explain_nan(ft.grad(f))(2.0)
-    assert report.first is not None
-    assert [step.number for step in report.first.steps] == [None]
+    plain = ft.debug.explain_nan(ft.grad(f))(2.0)
+    found = ft.debug.explain_nan(ft.jit(ft.grad(lambda x: f(x, schedule))))(2.0)
+    assert plain.first is not None and found.first is not None
+    assert found.first.steps == plain.first.steps and plain.first.steps[0].number == 1
 
 
 def test_functions_mapped_in_other_threads_are_not_observed() -> None:

@@ -264,6 +264,20 @@ def test_calls_are_entered(name: str) -> None:
     assert not ft.debug.precision(ft.grad(lambda x: f(x) * 2.0))(1e-6)
 
 
+@pytest.mark.parametrize("transform", [lambda f: f, ft.grad, lambda f: ft.jit(ft.grad(f))])
+def test_checkpointed_loops_are_entered(transform: Any) -> None:
+    def f(x: Any, checkpoint: Any = None) -> Any:
+        return ft.scan(
+            lambda c, t: (versine(c) * t, None), x, np.arange(1.0, 5.0), checkpoint=checkpoint
+        )[0]
+
+    plain = ft.debug.precision(transform(f))(1e-2)
+    found = ft.debug.precision(transform(lambda x: f(x, 2)))(1e-2)
+    assert found.lost == plain.lost and not found.unmeasured
+    assert [row.lost for row in found.operations] == [row.lost for row in plain.operations]
+    assert any(row.primitive == "sub" and row.lost > 3.0 and row.steps for row in found.operations)
+
+
 def test_operations_without_a_reference_are_linearized_and_named() -> None:
     def f(x: Any) -> Any:
         return np.linalg.svd(np.stack([x, versine(1e-6 * x)]))[1]
@@ -271,6 +285,17 @@ def test_operations_without_a_reference_are_linearized_and_named() -> None:
     report = ft.debug.precision(f)(np.array([1.0, 2.0]))
     assert any("svd" in text for text in report.unmeasured) and "svd" in str(report)
     assert 10.0 < report.lost < 14.0
+
+
+def test_operations_without_a_derivative_are_named_where_they_hide_an_error() -> None:
+    def f(x: Any, inner: Any) -> Any:
+        return ft.pure_callback(lambda a: a + 1.0, ft.ShapeDtype((), np.float64), inner(x))
+
+    report = ft.debug.precision(lambda x: f(x, versine))(1e-5)
+    assert report and any("callback" in text for text in report.unfollowed)
+    assert "not followed through" in str(report)
+    report = ft.debug.precision(lambda x: f(x, np.cos))(1e-5)
+    assert not report and report.unmeasured and not report.unfollowed
 
 
 def test_linear_systems_lose_the_digits_of_their_condition() -> None:

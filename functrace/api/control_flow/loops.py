@@ -28,7 +28,7 @@ from functrace.api.control_flow.eager_loops import (
     while_eagerly,
     while_on_plain_values,
 )
-from functrace.api.staging.disabling import ENTERED, is_jit_disabled
+from functrace.api.staging.disabling import ENTERED, is_diagnosing, is_jit_disabled
 from functrace.control.call import call_program
 from functrace.control.checkpointed_loop import checkpointed_loop
 from functrace.control.checkpointed_steps import CheckpointedLoop
@@ -142,6 +142,8 @@ def scan(
     schedule = None if checkpoint is None else schedule_of(checkpoint, steps, owner)
     if schedule is not None and block > 1:
         raise ArgumentError(f"{owner}: unroll with checkpoint", fix="pass one of them")
+    if schedule is not None and is_diagnosing():
+        schedule = None
     carry = Carry(init, owner)
     if steps and carry.is_plain and not is_traced(arrays):
         try:
@@ -229,6 +231,8 @@ def while_loop(
     owner = f"while_loop of {name}"
     most = None if max_steps is None else _count(max_steps, owner, "max_steps")
     schedule = None if checkpoint is None else online_schedule_of(checkpoint, most, owner)
+    if schedule is not None and is_diagnosing():
+        schedule = None
     carry = Carry(init_val, owner)
     if carry.is_plain:
         try:

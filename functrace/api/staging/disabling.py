@@ -18,10 +18,12 @@ _disabled: ContextVar[bool] = ContextVar(
     "whether jitted functions run as plain Python", default=False
 )
 
-_inlined: ContextVar[bool] = ContextVar("whether jitted functions are traced inline", default=False)
+_diagnosing: ContextVar[bool] = ContextVar(
+    "whether programs are traced for a diagnosis", default=False
+)
 
 ENTERED: list[bool] = []
-"""One entry per `disable_jit`, `inlined_jit` or `functrace.residual_policy` block entered, in any
+"""One entry per `disable_jit`, `diagnosing` or `functrace.residual_policy` block entered, in any
 thread, and one while ``functrace.config.check_nans`` is on; while empty, no further check is needed.
 """
 ENTERED_COUNT = np.zeros(1, np.int64)
@@ -70,21 +72,22 @@ def disable_jit(disable: bool = True) -> Generator[None]:
 
 
 @contextmanager
-def inlined_jit() -> Generator[None]:
-    """Call the Python functions of jitted functions inside of a ``with`` block, although their
-    programs may be cached; loops are recorded as loops."""
-    token = _inlined.set(True)
+def diagnosing() -> Generator[None]:
+    """Trace programs for a diagnosis inside of a ``with`` block: jitted functions inline, although
+    their programs may be cached, and loops without ``checkpoint=``, whose results have the same
+    bits, so that their steps are those of the user's loop."""
+    token = _diagnosing.set(True)
     enter()
     try:
         yield
     finally:
         leave()
-        _inlined.reset(token)
+        _diagnosing.reset(token)
 
 
-def is_jit_inlined() -> bool:
-    """Return True inside of `inlined_jit`."""
-    return _inlined.get()
+def is_diagnosing() -> bool:
+    """Return True inside of `diagnosing`."""
+    return _diagnosing.get()
 
 
 def _note_checks(is_on: bool) -> None:

@@ -66,7 +66,7 @@ from functrace.api.capture.programs import trace_concrete
 from functrace.api.capture.transformed import transformed
 from functrace.api.residuals.context import policy_in_force
 from functrace.api.staging.backends import Accuracy, BackendName, chosen_backend, is_for_xla
-from functrace.api.staging.disabling import ENTERED, is_jit_disabled, is_jit_inlined
+from functrace.api.staging.disabling import ENTERED, is_diagnosing, is_jit_disabled
 from functrace.api.staging.guards import CapturedArraysGuard
 from functrace.api.staging.program_cache import (
     ArrayCall,
@@ -328,7 +328,7 @@ def jit(
         try:
             policy: Any = None
             if ENTERED:
-                if is_jit_disabled() or is_jit_inlined():
+                if is_jit_disabled() or is_diagnosing():
                     return _plainly(f, statics, args, kwargs, name, jitted, again)
                 if are_nans_checked() and not _checking.get():
                     return _checked(f, statics, donated, args, kwargs, name, jitted, again)
