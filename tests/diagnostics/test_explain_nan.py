@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import threading
 from typing import Any
 
@@ -32,7 +33,9 @@ def test_the_line_is_that_of_a_run_line_by_line(lines: list[str], x: Any) -> Non
         assert report.nan is not None and report.nan.source is not None
         assert report.nan.source.line == expected + 2
         return
-    assert report.nan is None
+    assert is_of_the_sum(report, lines)
+    if report.nan is not None:
+        return
     expected = first_bad(lines, {"v0": x}, np.isinf)
     if expected is None:
         assert report.first is None or report.first.source.line == len(lines) + 2  # type: ignore[union-attr]
@@ -58,6 +61,84 @@ def test_the_operation_of_a_derivative_is_that_of_a_run_line_by_line(
     else:
         assert report.nan is not None
         assert report.nan.operation.split(":")[0] == body[number].partition(" = ")[0].rstrip("_")
+
+
+def is_of_the_sum(report: Any, lines: list[str]) -> bool:
+    """Return True if there is no NaN, or if infinities of the variables cancel in their sum."""
+    return report.nan is None or report.nan.source.line == len(lines) + 2
+
+
+WRAPS: dict[str, Any] = {
+    "jit": ft.jit,
+    "checkpoint": ft.checkpoint,
+    "vmap": ft.vmap,
+    "jit of vmap": lambda f: ft.jit(ft.vmap(f)),
+    "vmap of checkpoint": lambda f: ft.vmap(ft.checkpoint(f)),
+    "strong_zero": ft.strong_zero,
+}
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize("name", WRAPS)
+@given(straight_lines(), vectors(), vectors())
+def test_the_line_and_the_example_are_found_in_transformed_functions(
+    name: str, lines: list[str], x: Any, y: Any
+) -> None:
+    """The first line at which any example is NaN; the example is one that is NaN there."""
+    f, is_mapped = compiled(lines), "vmap" in name
+    rows = np.stack([x, y]) if is_mapped else x[None]
+    report = ft.debug.explain_nan(WRAPS[name](f))(rows if is_mapped else x)
+    expected = first_bad(lines, {"v0": rows}, np.isnan)
+    if expected is None:
+        assert is_of_the_sum(report, lines)
+        return
+    assert report.nan is not None and report.nan.source is not None
+    assert report.nan.source.line == expected + 2
+    alone = [first_bad(lines, {"v0": row}, np.isnan) for row in rows]
+    if is_mapped:
+        (example,) = report.nan.examples
+        assert alone[example] == expected
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize("reverse", [False, True])
+@given(straight_lines(), vectors())
+def test_the_line_and_the_step_are_found_in_loops(reverse: bool, lines: list[str], x: Any) -> None:
+    last = f"v{len(lines)}"
+    total = " + ".join(f"np.sum(v{n})" for n in range(len(lines) + 1))
+    lines = [*lines, f"total = {total}"]
+    space: dict[str, Any] = {"v0": x}
+    found = None
+    for step in range(4):
+        number = first_bad(lines, space, np.isnan)
+        if number is not None:
+            found = step, number
+            break
+        with np.errstate(all="ignore"):
+            for line in lines:
+                exec(line, {"np": np}, space)
+        space = {"v0": space[last] * 0.5}
+
+    def loop(x: Any) -> Any:
+        names = {"np": np}
+        exec(compile_body(lines, last), names)
+        return ft.scan(names["step"], x, np.arange(4), reverse=reverse)[1]  # type: ignore[arg-type]
+
+    report = ft.debug.explain_nan(loop)(x)
+    if found is None:
+        assert report.nan is None
+        return
+    assert report.nan is not None and report.nan.source is not None
+    assert report.nan.source.line == found[1] + 2
+    assert report.nan.steps[0].number == (3 - found[0] if reverse else found[0])
+
+
+def compile_body(lines: list[str], last: str, name: str = "<step of straight lines>") -> Any:
+    """Compile the body of a loop that carries half of a variable, and stacks the last one."""
+    end = f"return {last} * 0.5, total"
+    source = "\n    ".join(["def step(v0, t):", *lines, end]) + "\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    return compile(source, name, "exec")
 
 
 # -- what a report says ------------------------------------------------------------------------------
