@@ -171,10 +171,11 @@ def test_tasks_of_asyncio_have_their_own() -> None:
         await asyncio.sleep(0)
         return bool(np.isnan(ft.grad(masked_root)(X)).any())
 
-    async def both() -> list[bool]:
-        return await asyncio.gather(checked(), unchecked())
+    async def both() -> tuple[bool, bool]:
+        checks, without = await asyncio.gather(checked(), unchecked())
+        return checks, without
 
-    assert asyncio.run(both()) == [True, True]
+    assert asyncio.run(both()) == (True, True)
 
 
 def test_a_nan_of_an_argument_is_named() -> None:
