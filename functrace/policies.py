@@ -33,12 +33,12 @@ from functrace.control.policies import (
     RECOMPUTE,
     SAVE,
     Candidate,
-    PackPolicy,
     Policy,
     PolicyTerm,
     SavePredicate,
     is_policy,
 )
+from functrace.control.storages import PackPolicy
 from functrace.errors import ArgumentError
 from functrace.lazy import lazy_attributes
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from functrace.control.choosing import chosen_residuals
-from functrace.control.policies import RECOMPUTE, SAVE, Policy, is_policy, recomputes
+from functrace.control.policies import RECOMPUTE, SAVE, Policy, is_policy
+from functrace.control.storages import recomputes
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
 from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept

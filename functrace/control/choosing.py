@@ -15,21 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from functrace.control.policies import (
-    PREFIX,
-    RECOMPUTE,
-    Candidate,
-    Policy,
-    Storage,
-    StorageChain,
-    recomputes,
-    saved_in,
-)
+from functrace.control.policies import RECOMPUTE, Candidate, Policy
 from functrace.control.residuals import pack_p, unpack_p
+from functrace.control.storages import Storage, StorageChain, recomputes, saved_in
 from functrace.ir.parts import Assembly, Rewrite, restrict, without_kept
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ops.broadcasting import ELEMENTWISE
-from functrace.ops.naming import name_p
+from functrace.ops.naming import BUDGET_PREFIX, name_p
 from functrace.transforms.derivatives import SplitProgram
 
 if TYPE_CHECKING:
@@ -94,7 +86,7 @@ class NamedValues:
         for k, (primitive, operands, params) in enumerate(program.ops):
             if primitive is name_p and operands[0] >= 0:
                 self.values[k] = self.values[operands[0]]
-                if params != RECOMPUTE and not params[0].startswith(PREFIX):
+                if params != RECOMPUTE and not params[0].startswith(BUDGET_PREFIX):
                     self.variables.setdefault(self.values[k], []).append(k)
 
     def candidates(self, value: int) -> list[Candidate]:

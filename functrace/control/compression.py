@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import numpy as np
 
-from functrace.control.policies import Storage
+from functrace.control.storages import Storage
 from functrace.errors import DtypeError
 from functrace.ir.aval import ShapeDtype
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 import numpy as np
 
 from functrace.control.compression import without_repeats
-from functrace.control.policies import Storage
+from functrace.control.storages import Storage
 from functrace.errors import OffloadError
 from functrace.locks import Lock
 

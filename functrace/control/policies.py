@@ -15,7 +15,7 @@ written and parsed:
 * ``("and", p, q, …)``: a value is saved if all save it, and goes through their storages in order;
 * ``("not", p)``: what ``p`` does not save, as it is;
 * `SavePredicate`: values that a user's function chooses;
-* a `Storage`: every residual is saved, in another form.
+* a `Storage` (control/storages.py): every residual is saved, in another form.
 
 `PolicyTerm` gives the tuples operators and a printed form for users; programs hold plain tuples.
 
@@ -26,27 +26,30 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
-from functrace.errors import ArgumentError, DtypeError, ProgramError
+from functrace.errors import ArgumentError, ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.source import Source
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from functrace.typing import Array
-
 
 class ResidualPolicy:
     """Base of policies: ``|``, ``&`` and ``~``."""
 
     __slots__ = ()
+
+    is_storage = False
+    """True for a `functrace.control.storages.Storage`."""
+    in_files = False
+    """True if the values are kept in files."""
 
     def __or__(self, other: object) -> PolicyTerm:
         """Save what either policy saves; the first one that saves a value says in which form."""
@@ -80,101 +83,6 @@ class PolicyTerm(ResidualPolicy, tuple[Any, ...]):
         return (tuple(self),)
 
 
-class Storage(ResidualPolicy):
-    """Policy that saves every residual, in another form.
-
-    `store` gets a read-only array. Storages follow one another: `encode` returns an array for the
-    next one, and a note without which `decode` could not restore the array.
-    """
-
-    __slots__ = ()
-
-    label = "packed"
-    """Word for listings."""
-    in_files = False
-    """True if the values are kept in files."""
-    calls_user = False
-    """True if it calls the user's functions, which may return an array that they change later."""
-
-    def store(self, x: Array) -> Any:
-        """Return the object to keep in place of an array."""
-        return self.encode(x)
-
-    def restore(self, held: object) -> Any:
-        """Return the array of a kept object."""
-        return self.decode(*cast("tuple[Array, object]", held))
-
-    def encode(self, x: Array) -> tuple[Array, Any]:
-        """Return an array for the next storage, and a note."""
-        raise NotImplementedError
-
-    def decode(self, payload: Array, note: object) -> Any:
-        """Return the array from the results of `encode`."""
-        raise NotImplementedError
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PackPolicy(Storage):
-    """Policy that passes residuals to two user functions.
-
-    Args:
-        pack: function of each saved array, which it must not write into; returns anything.
-        unpack: function of the result of ``pack``; returns an array of the same shape and dtype.
-    """
-
-    pack: Callable[[np.ndarray[Any, Any]], Any]
-    unpack: Callable[[Any], Any]
-
-    @property
-    def calls_user(self) -> bool:  # type: ignore[override]
-        """True."""
-        return True
-
-    def __repr__(self) -> str:
-        return f"policies.pack({_named(self.pack)}, {_named(self.unpack)})"
-
-    def store(self, x: Array) -> Any:
-        """Call ``pack``."""
-        return self.pack(x)
-
-    def restore(self, held: object) -> Any:
-        """Call ``unpack``."""
-        return self.unpack(held)
-
-    def encode(self, x: Array) -> tuple[Array, Any]:
-        """Call ``pack``, whose result must be an array or bytes.
-
-        Raises:
-            DtypeError: if it is anything else.
-        """
-        held: Any = self.pack(x)
-        if isinstance(held, bytes):
-            return np.frombuffer(held, np.uint8), True
-        if isinstance(held, np.generic):
-            held = np.asarray(cast("Any", held))
-        if type(held) is not np.ndarray or held.dtype.kind not in "biufc":
-            raise DtypeError(
-                f"pack returned a {type(held).__name__}, which no further policy can store",
-                fix="return an array or bytes, or name pack last: compose(..., pack(...))",
-            )
-        return held, False
-
-    def decode(self, payload: Array, note: object) -> Any:
-        """Call ``unpack`` with the array or the bytes that ``pack`` returned."""
-        return self.unpack(np.asarray(payload).tobytes() if note else payload)
-
-    def __reduce__(self) -> Any:
-        """Pickle with both functions by reference.
-
-        Raises:
-            ProgramError: if one of them is not a module-level name.
-        """
-        for function in (self.pack, self.unpack):
-            check_importable(function, "the policy pack")
-        return PackPolicy, (self.pack, self.unpack)
-
-
 def check_importable(function: object, what: str) -> None:
     """Check that pickle finds a function of a policy by its module and name.
 
@@ -193,59 +101,13 @@ def check_importable(function: object, what: str) -> None:
         )
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class StorageChain(Storage):
-    """Storages that follow one another: each stores what the one before returned.
-
-    Raises:
-        ArgumentError: if one that writes files is not the last.
-    """
-
-    storages: tuple[Storage, ...]
-
-    def __post_init__(self) -> None:
-        check_chain(self.storages)
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
-        """Labels of the storages."""
-        return ", ".join([storage.label for storage in self.storages])
-
-    @property
-    def in_files(self) -> bool:  # type: ignore[override]
-        """True if the last one writes files."""
-        return self.storages[-1].in_files
-
-    @property
-    def calls_user(self) -> bool:  # type: ignore[override]
-        """True if one of them does."""
-        return any(storage.calls_user for storage in self.storages)
-
-    def store(self, x: Array) -> Any:
-        """Store in all of them; keep the notes and the object of the last one."""
-        notes: list[Any] = []
-        for storage in self.storages[:-1]:
-            x, note = storage.encode(x)
-            notes.append(note)
-        return notes, self.storages[-1].store(x)
-
-    def restore(self, held: object) -> Any:
-        """Restore from all of them, the last one first."""
-        notes, last = cast("tuple[list[object], object]", held)
-        value = self.storages[-1].restore(last)
-        for storage, note in zip(self.storages[-2::-1], reversed(notes), strict=True):
-            value = storage.decode(value, note)
-        return value
-
-
-def check_chain(storages: Sequence[object]) -> None:
+def check_chain(policies: Sequence[object]) -> None:
     """Check that a storage that writes files is the last one.
 
     Raises:
         ArgumentError: if it is not.
     """
-    found = [storage for storage in storages if isinstance(storage, Storage)]
+    found = [p for p in policies if isinstance(p, ResidualPolicy) and p.is_storage]
     for storage, following in itertools.pairwise(found):
         if storage.in_files:
             raise ArgumentError(
@@ -262,7 +124,7 @@ class SavePredicate(ResidualPolicy):
     predicate: Callable[[Candidate], bool]
 
     def __repr__(self) -> str:
-        return f"policies.save_by({_named(self.predicate)})"
+        return f"policies.save_by({function_label(self.predicate)})"
 
     def saves(self, value: Candidate) -> bool:
         """Call the predicate.
@@ -273,7 +135,7 @@ class SavePredicate(ResidualPolicy):
         found: Any = self.predicate(value)
         if not isinstance(found, bool | np.bool_):
             raise ArgumentError(
-                f"save_by: {_named(self.predicate)} returned {found!r}, not a bool",
+                f"save_by: {function_label(self.predicate)} returned {found!r}, not a bool",
                 fix="return True to save the value, and False to recompute it",
             )
         return bool(cast("Any", found))
@@ -283,7 +145,8 @@ class SavePredicate(ResidualPolicy):
         return SavePredicate, (self.predicate,)
 
 
-def _named(function: object) -> str:
+def function_label(function: object) -> str:
+    """Return the name of a function, for messages."""
     return getattr(function, "__qualname__", None) or repr(function)
 
 
@@ -345,9 +208,6 @@ Policy = tuple[Any, ...] | ResidualPolicy
 """A term, or an object that is one."""
 
 SAVE: tuple[Any, ...] = ()
-PREFIX = "budget:"
-"""Beginning of the names that a budget gives to values that it keeps."""
-
 RECOMPUTE: tuple[str, ...] = ("recompute",)
 DOTS: tuple[str, ...] = ("dots",)
 NOT_ELEMENTWISE: tuple[str, ...] = ("elementwise",)
@@ -411,54 +271,3 @@ def described(policy: Policy) -> str:
         is_open = isinstance(part, tuple) and part[:1] in (("or",), ("and",))
         parts.append(f"({described(part)})" if is_open else described(part))
     return f"~{parts[0]}" if head == "not" else {"or": " | ", "and": " & "}[head].join(parts)
-
-
-def recomputes(policy: Policy) -> bool:
-    """Return True if a policy may recompute values."""
-    return policy != SAVE and not isinstance(policy, Storage)
-
-
-def storages_of(policy: Policy) -> Iterator[Storage]:
-    """Yield the storages of a policy."""
-    if isinstance(policy, Storage):
-        yield policy
-    elif isinstance(policy, tuple):
-        for part in policy:
-            if not isinstance(part, str):
-                yield from storages_of(part)
-
-
-def saved_in(policy: Policy, *named: Candidate) -> tuple[Storage, ...] | None:
-    """Return the storages that keep a value, one after another; ``()`` if it is saved as it is,
-    ``None`` if it is recomputed.
-
-    Args:
-        policy: the policy.
-        named: the value, once for each of its names.
-    """
-    value = named[0]
-    if not isinstance(policy, tuple):
-        if isinstance(policy, Storage):
-            return (policy,)
-        assert isinstance(policy, SavePredicate)
-        return () if any(policy.saves(v) for v in named) else None
-    if not policy:
-        return ()
-    head, *rest = policy
-    if head == "or":
-        return next((found for p in rest if (found := saved_in(p, *named)) is not None), None)
-    if head == "and":
-        kept: tuple[Storage, ...] = ()
-        for p in rest:
-            found = saved_in(p, *named)
-            if found is None:
-                return None
-            kept += found
-        return kept
-    is_saved = (
-        saved_in(rest[0], *named) is None if head == "not"
-        else value.is_dot if head == "dots"
-        else not value.is_elementwise if head == "elementwise"
-        else any(v.name in rest for v in named)
-    )  # fmt: skip
-    return () if is_saved else None

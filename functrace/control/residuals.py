@@ -1,5 +1,5 @@
 """Packed residuals: values that the forward part of a call keeps for its derivative in another
-form, by a storage (control/policies.py).
+form, by a storage (control/storages.py).
 
 Note [Packed values]
     To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs,
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.control.policies import RECOMPUTE, SAVE, PackPolicy, Policy, Storage, is_policy
+from functrace.control.policies import RECOMPUTE, SAVE, Policy, is_policy
+from functrace.control.storages import PackPolicy, Storage
 from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import sub_programs_of

@@ -24,6 +24,9 @@ name_p = Primitive(
 )
 """``name x {name="h"}``: the identity, which names a value."""
 
+BUDGET_PREFIX = "budget:"
+"""Beginning of the names that `functrace.policies.budget` gives to values that it keeps."""
+
 
 def named(x: Value, name: str) -> Any:
     """Return ``x``, named."""

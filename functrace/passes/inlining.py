@@ -6,8 +6,8 @@ Layer: 6.
 from __future__ import annotations
 
 from functrace.control.call import call_p
-from functrace.control.policies import recomputes
 from functrace.control.residuals import unpack_p
+from functrace.control.storages import recomputes
 from functrace.ir.parts import Rewrite, inline
 from functrace.ir.program import Program
 from functrace.ir.tape import Op

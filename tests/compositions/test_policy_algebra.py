@@ -429,7 +429,8 @@ SELECTIONS = [save, recompute, save_dots, recompute_elementwise, save_names("a")
 @pytest.mark.draws
 @given(st.data())
 def test_random_terms_follow_the_laws_of_sets(data: Any) -> None:
-    from functrace.control.policies import Candidate, is_policy, plain_policy, saved_in
+    from functrace.control.policies import Candidate, is_policy, plain_policy
+    from functrace.control.storages import saved_in
 
     def term(depth: int) -> Any:
         if depth == 0 or data.draw(st.booleans()):

@@ -16,13 +16,7 @@ from functrace.api.capture.transformed import transformed
 from functrace.api.control_flow.checkpoints import Binomial
 from functrace.api.residuals.budget import Budget, within
 from functrace.control.call import call_program
-from functrace.control.policies import (
-    RECOMPUTE,
-    SAVE,
-    Policy,
-    is_policy,
-    plain_policy,
-)
+from functrace.control.policies import RECOMPUTE, SAVE, Policy, is_policy, plain_policy
 from functrace.errors import ArgumentError, entry
 from functrace.numpy.arrays.traced_number import as_number
 from functrace.numpy.arrays.views import View, linked

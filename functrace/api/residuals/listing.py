@@ -19,13 +19,14 @@ from functrace.api.capture.transformed import transformed
 from functrace.api.residuals.context import policy_in_force, with_policy
 from functrace.control.choosing import NamedValues
 from functrace.control.cond import cond_p
-from functrace.control.policies import PREFIX, RECOMPUTE, Storage
+from functrace.control.policies import RECOMPUTE
 from functrace.control.residuals import pack_p, unpack_p
+from functrace.control.storages import Storage
 from functrace.errors import entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program, plain_position
-from functrace.ops.naming import name_p
+from functrace.ops.naming import BUDGET_PREFIX, name_p
 from functrace.passes import inline_calls
 from functrace.source import Source
 from functrace.tracing.binding import OPEN
@@ -303,7 +304,9 @@ class _ForwardProgram:
         self.labels: dict[int, str] = {
             operands[0]: params[0]
             for primitive, operands, params in program.ops
-            if primitive is name_p and params != RECOMPUTE and not params[0].startswith(PREFIX)
+            if primitive is name_p
+            and params != RECOMPUTE
+            and not params[0].startswith(BUDGET_PREFIX)
         }
         self.needed = set(program.output_ids[:count])
         for k in range(len(program.ops) - 1, -1, -1):
@@ -335,7 +338,7 @@ class _ForwardProgram:
             return _ResidualOrigin("constant", source)
         if primitive is name_p and params == RECOMPUTE:  # the mark of an inlined call
             return self.made(operands[0])
-        if primitive is name_p and not params[0].startswith(PREFIX):
+        if primitive is name_p and not params[0].startswith(BUDGET_PREFIX):
             return _ResidualOrigin(f"named {params[0]!r}", source)
         if variable in self.labels:
             return _ResidualOrigin(f"named {self.labels[variable]!r}", source)

@@ -12,10 +12,10 @@ from functrace.api.residuals.derivative_costs import results_of
 from functrace.api.residuals.schedules import Items, Kept, Recomputed
 from functrace.api.residuals.segments import Workload
 from functrace.control.call import call_p
-from functrace.control.policies import PREFIX, RECOMPUTE
+from functrace.control.policies import RECOMPUTE
 from functrace.ir.parts import Assembly
 from functrace.ir.program import Program
-from functrace.ops.naming import name_p
+from functrace.ops.naming import BUDGET_PREFIX, name_p
 
 
 def scheduled(program: Program, items: Items) -> Program:
@@ -119,7 +119,7 @@ def _call(
             inner.copy(program, k, inside)
             for j in results_of(program, k):
                 if j in item.selection.values:
-                    names.append(f"{PREFIX}{len(names)}")
+                    names.append(f"{BUDGET_PREFIX}{len(names)}")
                     inside[j] = inner.place(name_p, (inside[j],), (names[-1],))
         policy = (*RECOMPUTE, *names)
     called = inner.program([inside[j] for j in outputs], program.name).interned()

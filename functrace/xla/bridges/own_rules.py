@@ -31,8 +31,9 @@ import functrace.xla.rows  # noqa: F401  # (they register themselves)
 from functrace.control.call import call_p
 from functrace.control.custom import custom_batch_p, custom_derivative_p, pushforward_p
 from functrace.control.linear_solve import linear_solve_p
-from functrace.control.policies import SAVE, storages_of
+from functrace.control.policies import SAVE
 from functrace.control.root import root_p
+from functrace.control.storages import storages_of
 from functrace.control.while_loop import while_p
 from functrace.control.while_trips import Trip
 from functrace.errors import NotDifferentiableError

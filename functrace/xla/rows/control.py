@@ -31,10 +31,10 @@ from functrace.control.custom import (
     pushforward_p,
 )
 from functrace.control.linear_solve import linear_solve_p
-from functrace.control.policies import storages_of
 from functrace.control.residuals import pack_p
 from functrace.control.root import root_p
 from functrace.control.scan import scan_p
+from functrace.control.storages import storages_of
 from functrace.control.strong_zero import spelled_out, strong_zero_p
 from functrace.control.while_loop import while_p
 from functrace.control.while_trips import Trip
