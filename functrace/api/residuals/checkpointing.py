@@ -52,10 +52,11 @@ def checkpoint(
     By default all residuals are recomputed: ``f`` itself is called once, and the reverse pass
     replays the part of its recorded program that the derivative depends on. Values and derivatives
     are the same, bit for bit, also those of forward mode over reverse mode (`hessian`, jvp of
-    ``grad``). Two derivatives sum the same terms in another order, so that their last bits may
+    ``grad``). Three derivatives sum the same terms in another order, so that their last bits may
     differ: reverse mode over reverse mode, which differentiates a value and its replay apart (the
-    same order would need all residuals in memory); and that by a value which ``f`` closes over,
-    under `vmap`, which calls ``f`` for all examples at once.
+    same order would need all residuals in memory); that by a value which ``f`` closes over, under
+    `vmap`, which calls ``f`` for all examples at once; and, with ``binomial``, that by a value which
+    a step reads more than once, whose cotangents are summed by step.
 
     Args:
         f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator
