@@ -22,13 +22,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.diagnostics.arithmetic import Arithmetic
+from functrace.diagnostics.digits import digits_lost, digits_of, is_inexact, rounding, smallest
 from functrace.diagnostics.frames import Frame, Mask, bodies_of, evaluate_frame, run_steps
 from functrace.diagnostics.origins import trace_back
-from functrace.diagnostics.references import Reference, reference_of, smallest
+from functrace.diagnostics.reasons import partial_at
+from functrace.diagnostics.references import Reference, reference_of
 from functrace.errors import FunctraceError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly
-from functrace.ir.primitive import ZERO, Primitive, ReplacingJvp, RuleMarker
+from functrace.ir.primitive import ZERO, ReplacingJvp, RuleMarker
 from functrace.ir.program import Position, Program
 from functrace.ops.broadcasting import Elementwise
 from functrace.ops.elementwise import sign
@@ -41,27 +43,6 @@ from functrace.typing import Array
 
 FOLLOWED = 16.0
 """Errors of as many roundings are followed from a result to the operation that made them."""
-
-
-def is_inexact(dtype: np.dtype[Any]) -> bool:
-    """Return True for floating and complex dtypes."""
-    return dtype.kind in "fc" or dtype.name == "bfloat16"
-
-
-def rounding(dtype: np.dtype[Any]) -> float:
-    """Return the largest relative error of one rounding."""
-    return 2.0**-9 if dtype.kind == "V" else float(np.finfo(dtype).eps) / 2
-
-
-def digits_of(dtype: np.dtype[Any]) -> float:
-    """Return the number of decimal digits of a dtype."""
-    return -float(np.log10(rounding(dtype)))
-
-
-def digits_lost(error: Array, dtype: np.dtype[Any]) -> Any:
-    """Return the decimal digits that a relative error costs, at most all of them."""
-    unit = rounding(dtype)
-    return np.log10(np.clip(error, unit, 1.0) / unit)
 
 
 def is_compared(x: object) -> bool:
@@ -378,21 +359,6 @@ def _marked(x: Array) -> Mask | None:
         return None
     found = np.asarray(x["error"]) > FOLLOWED * rounding(x["value"].dtype)
     return found if np.any(found) else None
-
-
-def partial_at(primitive: Primitive, values: Sequence[Any], output: Array, place: int) -> Any:
-    """Return the partial derivative of an operation by one operand; ``None`` if it has none.
-
-    Args:
-        primitive: the operation, with a jvp rule.
-        values: its operands.
-        output: its result.
-        place: position of the operand.
-    """
-    tangents: list[Any] = [None] * len(values)
-    tangents[place] = np.ones_like(values[place])
-    rule: Any = primitive.jvp
-    return rule(tuple(values), (np.asarray(output),), tuple(tangents))
 
 
 def _pushed(program: Program, k: int, values: Sequence[Any], changes: Sequence[Any]) -> Any:

@@ -11,17 +11,17 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.diagnostics.digits import digits_lost, digits_of
 from functrace.diagnostics.frames import Frame, Step
 from functrace.diagnostics.precision import (
     Comparison,
     Measurement,
     compare,
-    digits_lost,
-    digits_of,
     is_compared,
 )
 from functrace.diagnostics.reasons import number
 from functrace.diagnostics.report import one_line
+from functrace.ir.pictures import table
 from functrace.ir.program import Position, Program
 from functrace.ir.text import equation_text
 from functrace.ops import elementwise as ew
@@ -212,6 +212,37 @@ class PrecisionReport:
         return any(row.lost >= SHOWN and row.reaches_result for row in self.operations) or (
             self.lost >= 1.0
         )
+
+    def _repr_html_(self) -> str:
+        """Return the operations that lose digits as a table for notebooks."""
+        titles = [
+            "digits lost",
+            "line",
+            "operation",
+            "computed",
+            "reference",
+            "condition",
+            "stable form",
+        ]
+        rows: list[tuple[Any, ...]] = [
+            (
+                f"{row.lost:.1f}",
+                f"{row.source if row.source is not None else ''}",
+                row.operation,
+                row.value,
+                row.reference,
+                "" if np.isnan(row.condition) else number(row.condition),
+                "" if row.stable is None else row.stable.stable,
+            )
+            for row in self.operations
+            if row.lost >= SHOWN
+        ]
+        head = [
+            f"result {x.number}: {x.digits - x.lost:.1f} of {x.digits:.1f} digits"
+            for x in self.results
+        ]
+        found = "<br>".join([f"compared with {self.reference}", *head])
+        return f"<p>{found}</p>{table(titles, rows, right=(0, 3, 4, 5))}"
 
     def __str__(self) -> str:
         found = [f"compared with {self.reference}"]

@@ -24,6 +24,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.broadcasting import Elementwise
 from functrace.source import Source
 from functrace.transforms.derivatives import jvp_program
+from functrace.typing import Array
 
 
 @final
@@ -130,6 +131,21 @@ def _parts_of_rule(primitive: Elementwise, is_variable: tuple[bool, ...]) -> fro
     return frozenset(pushed.ops[k][0] for k, _ in pushed.schedule if k != result)
 
 
+def partial_at(primitive: Primitive, values: Sequence[Any], output: Array, place: int) -> Any:
+    """Return the partial derivative of an operation by one operand; ``None`` if it has none.
+
+    Args:
+        primitive: the operation, with a jvp rule.
+        values: its operands.
+        output: its result.
+        place: position of the operand.
+    """
+    tangents: list[Any] = [None] * len(values)
+    tangents[place] = np.ones_like(values[place])
+    rule: Any = primitive.jvp
+    return rule(tuple(values), (np.asarray(output),), tuple(tangents))
+
+
 def _infinite_partial(
     primitive: Primitive, values: Sequence[Any], result: object, origin: Origin
 ) -> LocalDerivative | None:
@@ -143,10 +159,7 @@ def _infinite_partial(
                 continue
             if np.asarray(value).dtype.kind not in "fc":
                 continue
-            tangents: list[Any] = [None] * len(values)
-            tangents[place] = np.ones_like(value)
-            rule: Any = primitive.jvp
-            slope = rule(tuple(values), (output,), tuple(tangents))
+            slope = partial_at(primitive, values, output, place)
             if slope is None:
                 continue
             slope = np.broadcast_to(np.asarray(slope), output.shape)

@@ -10,7 +10,6 @@ Layer: 6.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -163,9 +162,3 @@ def reference_of(name: str | None, widest: np.dtype[Any], digits: int = 40) -> R
         )
     digits = int(np.finfo(dtype).precision)
     return Reference(name, Wider(dtype), Wider(dtype, is_perturbed=True), digits)
-
-
-@functools.cache
-def smallest(dtype: np.dtype[Any]) -> float:
-    """Return the smallest normal number of a dtype."""
-    return float(np.finfo(dtype).smallest_normal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,18 @@ def test_cancellation_has_a_line_and_a_condition_number() -> None:
     cosine = report.lines[1]
     assert cosine.source is not None and "np.cos" in cosine.source.expression
     assert cosine.lost < 0.5 and not cosine.operations[0].cause
+
+
+def test_notebooks_show_a_table_of_escaped_text() -> None:
+    space: dict[str, Any] = {"np": np}
+    source: str = "def f(x):\n    return 1 - np.cos(x)  # <b>bold</b>\n"
+    name = "<img src=x>"
+    rows: list[str] = [*source.splitlines(keepends=True)]
+    linecache.cache[name] = (len(source), None, rows, name)
+    exec(compile(source, name, "exec"), space)
+    text = ft.debug.precision(space["f"])(1e-6)._repr_html_()
+    assert "2 * np.sin(x / 2)**2" in text and "compared with mpmath" in text
+    assert "<b>" not in text and "<img" not in text
 
 
 @pytest.mark.parametrize("x", [1e-9, 1e-25, 1e-120])
