@@ -41,7 +41,7 @@ from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms.derivatives import jvp_program
 from functrace.typing import Array
 
-FOLLOWED = 16.0
+FOLLOWED = 4.0
 """Errors of as many roundings are followed from a result to the operation that made them."""
 
 
