@@ -15,7 +15,7 @@ import numpy as np
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.congruence import (
     congruence_aval,
     congruence_of,
@@ -62,6 +62,7 @@ cholesky_p = Primitive(
     written="np.linalg.cholesky({0})",
     fails=always,
     flops=counts.cubic(1 / 3),
+    scratch=work.lapack(work.factorization),
 )
 
 

@@ -22,7 +22,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.tape import Spec
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.elementwise import add, mul, plus, where
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.binding import bind
@@ -340,6 +340,7 @@ einsum_p = Primitive(
     batch=_einsum_batch,
     params=("subscripts", "optimize"),
     flops=counts.einsum,
+    scratch=work.contraction,
 )
 
 

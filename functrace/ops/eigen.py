@@ -18,7 +18,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import ZERO, Flags, Primitive, Values, absent, always
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.contraction import matmul
 from functrace.ops.elementwise import absolute, add, conj, div, equal, imag, mul, neg, real, where
 from functrace.ops.linalg import solve
@@ -86,6 +86,7 @@ eig_p = Primitive(
     many=True,
     fails=always,
     flops=counts.cubic(25),
+    scratch=work.lapack(work.eigenvectors),
 )
 
 
@@ -123,6 +124,7 @@ eigvals_p = Primitive(
     batch=native_batch(lambda: eigvals_p),
     fails=always,
     flops=counts.cubic(10),
+    scratch=work.lapack(work.factorization),
 )
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Values
+from functrace.ops import work
 from functrace.ops.elementwise import conj, mul
 from functrace.ops.indexing import embed_p, index_static
 from functrace.tracing.binding import bind
@@ -117,7 +118,7 @@ fft_p = Primitive(
     params=("n", "axis", "norm"),
     written="np.fft.fft({0}, {n}, {axis}, {norm})",
     flops=_flops,
-    scratch=1.0,
+    scratch=work.transform,
 )
 ifft_p = Primitive(
     "ifft",
@@ -129,6 +130,7 @@ ifft_p = Primitive(
     params=("n", "axis", "norm"),
     written="np.fft.ifft({0}, {n}, {axis}, {norm})",
     flops=_flops,
+    scratch=work.transform,
 )
 rfft_p = Primitive(
     "rfft",

@@ -41,7 +41,7 @@ from functrace.ir.primitive import (
     is_linear,
 )
 from functrace.ir.symbolic_numbers import NeedsConcreteNumber, SymbolicNumber
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.elementwise import where
 from functrace.ops.scattering import add_at
 from functrace.ops.shaping import broadcast_to, permute, reshape
@@ -423,6 +423,7 @@ scatter_add_p = Primitive(
     fails=always,
     check=_scatter_add_check,
     flops=counts.per_added,
+    scratch=work.added_positions,
 )
 
 

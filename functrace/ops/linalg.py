@@ -32,7 +32,7 @@ import numpy as np
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import (
     absolute,
@@ -95,6 +95,7 @@ inv_p = Primitive(
     written="np.linalg.inv({0})",
     fails=always,
     flops=counts.cubic(2),
+    scratch=work.lapack(work.inverse),
 )
 
 
@@ -141,6 +142,7 @@ solve_p = Primitive(
     written="np.linalg.solve({0}, {1})",
     fails=always,
     flops=counts.solve,
+    scratch=work.lapack(work.solution),
 )
 
 
@@ -171,6 +173,7 @@ det_p = Primitive(
     batch=native_batch(lambda: det_p),
     written="np.linalg.det({0})",
     flops=counts.cubic(2 / 3),
+    scratch=work.lapack(work.factorization),
 )
 
 
@@ -305,6 +308,7 @@ cofactor_p = Primitive(
     batch=native_batch(lambda: cofactor_p),
     fails=always,
     flops=counts.tall(14, 8),
+    scratch=work.cofactors,
 )
 
 
@@ -428,6 +432,7 @@ inv_or_nan_p = Primitive(
     jvp=_inv_jvp,
     transpose=not_linear("inv"),
     batch=native_batch(lambda: inv_or_nan_p),
+    scratch=work.lapack(work.inverse),
 )
 
 
@@ -449,6 +454,7 @@ slogdet_p = Primitive(
     many=True,
     written="np.linalg.slogdet({0})",
     flops=counts.cubic(2 / 3),
+    scratch=work.lapack(work.factorization),
 )
 
 # -- eigenvalues of symmetric matrices -------------------------------------------------------------
@@ -480,6 +486,7 @@ eigvalsh_p = Primitive(
     written="np.linalg.eigvalsh({0}, {uplo})",
     fails=always,
     flops=counts.cubic(4 / 3),
+    scratch=work.lapack(work.factorization),
 )
 
 
@@ -513,6 +520,7 @@ eigh_p = Primitive(
     written="np.linalg.eigh({0}, {uplo})",
     fails=always,
     flops=counts.cubic(9),
+    scratch=work.lapack(work.symmetric_eigenvectors),
 )
 
 # -- singular values -------------------------------------------------------------------------------
@@ -540,6 +548,7 @@ svdvals_p = Primitive(
     written="np.linalg.svd({0}, compute_uv=False)",
     fails=always,
     flops=counts.tall(4, -4 / 3),
+    scratch=work.lapack(work.factorization),
 )
 
 
@@ -601,6 +610,7 @@ svd_p = Primitive(
     written="np.linalg.svd({0}, {full})",
     fails=always,
     flops=counts.tall(14, 8),
+    scratch=work.singular_vectors,
 )
 
 # -- the Euclidean norm ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Flags, Primitive, Tangents, Values, always
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import (
     add,
@@ -134,7 +134,7 @@ pinv_p = Primitive(
     params=("hermitian", "cuts"),
     fails=always,
     flops=counts.tall(14, 8),
-    scratch=3.0,
+    scratch=work.pseudo_inverse,
 )
 
 
@@ -212,6 +212,7 @@ lstsq_p = Primitive(
     many=True,
     fails=always,
     flops=counts.tall(14, 8),
+    scratch=work.lapack(work.solution),
 )
 
 

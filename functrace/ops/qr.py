@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Primitive, Values
-from functrace.ops import counts
+from functrace.ops import counts, work
 from functrace.ops.contraction import matmul
 from functrace.ops.elementwise import add, imag, mul, neg, sub
 from functrace.ops.indexing import index_static
@@ -87,7 +87,7 @@ qr_p = Primitive(
     many=True,
     written="np.linalg.qr({0})",
     flops=counts.tall(4, -4 / 3),
-    scratch=1.1,
+    scratch=work.orthogonal_factors,
 )
 
 
@@ -132,6 +132,7 @@ qr_complete_p = Primitive(
     many=True,
     written="np.linalg.qr({0}, 'complete')",
     flops=counts.tall(4, -4 / 3),
+    scratch=work.orthogonal_factors,
 )
 
 

@@ -43,9 +43,11 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     """Make a function that predicts the memory of a call of ``f``: the live bytes at each operation,
     and what is alive at the peak.
 
-    The program does not run; values that ``f`` itself reads are computed. Not counted: Python's own
-    objects (about 1 kB per operation), buffers that threads keep for fused operations, and work
-    memory of LAPACK, except where an operation declares it. The lifetimes are those of the
+    The program does not run; values that ``f`` itself reads are computed. Temporary arrays of
+    NumPy's functions count, and so do copies and work arrays of linear algebra (which only the
+    resident memory of a process shows: ``tracemalloc`` does not see them before NumPy 2.5). Not
+    counted: Python's own objects (about 1 kB per operation), and the buffers of fused operations
+    (tiles, 1 MB or less each) that threads keep. The lifetimes are those of the
     execution, which differ: a transform that is not jitted frees values after their last use; `jit`
     also reorders operations, overwrites operands, and fuses operations, whose intermediate values
     then take no memory. `MemoryPlan.runs` says which is shown.

@@ -40,6 +40,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position
 from functrace.ir.structures import Branch, Loop, Lowering
 from functrace.ir.tape import Params, Spec
+from functrace.ops.indexing import gather_p
 from functrace.passes import EARLY, optimized
 from functrace.source import Source
 
@@ -165,17 +166,13 @@ class ListTimeline:
             if n not in ends:
                 self._result(entry, n, aval, shared, source, phase)
         work = primitive.work_bytes(entry.specs, entry.avals, entry.params)
-        extra = (
-            to.allocate("", entry.avals[0], primitive.name, source, phase, kind="work",
-                        nbytes=work, depth=self._depth)
-            if work
-            else None
-        )  # fmt: skip
+        extra = to.allocate_work(
+            work, entry.avals[0], primitive.name, source, phase, depth=self._depth
+        )
         index = to.point(primitive.name, self._text(entry), source, phase, self._depth)
         for record in read:
             to.read(record, index, phase)
-        if extra is not None:
-            to.free(extra)
+        to.free_work(extra)
         carry: list[OpenValue] = []
         if lowering is not None and not returns:
             carry = self._bodies(lowering, source, phase)
@@ -276,8 +273,12 @@ class ListTimeline:
         return program.avals[place] if place < len(program.avals) else self._avals.get(place)
 
     def _is_view(self, entry: _Entry) -> bool:
-        """Return True if the result is a view of the first operand: a reshape of one may copy."""
+        """Return True if the result is a view of the first operand: a reshape of one may copy, and
+        a gather by arrays does.
+        """
         primitive, (i, *_) = entry.primitive, entry.operands
+        if primitive is gather_p:
+            return not any(type(x) is ShapeDtype and x.shape for x in entry.specs[1:])
         aval = self._aval(i)
         if primitive not in SHOWN or aval is None:
             return True

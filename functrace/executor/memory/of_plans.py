@@ -190,15 +190,11 @@ class PlanTimeline:
                     depth=self._depth,
                 )  # fmt: skip
         work = plan.work_bytes(step)
-        extra = (
-            to.allocate("", program.avals[k], primitive.name, source, phase, kind="work",
-                        nbytes=work, depth=self._depth)
-            if work
-            else None
-        )  # fmt: skip
+        extra = to.allocate_work(
+            work, program.avals[k], primitive.name, source, phase, depth=self._depth
+        )
         index = to.point(self._operation(step), self._text(step), source, phase, self._depth)
-        if extra is not None:
-            to.free(extra)
+        to.free_work(extra)
         for record in read:
             to.read(record, index, phase)
         if has_bodies and not returns:

@@ -114,9 +114,9 @@ class CallTimeline:
                     for n, aval in enumerate(avals)
                 ]
                 work = primitive.work_bytes(tuple(map(program.spec, operands)), avals, params)
-                to.now += work
+                extra = to.allocate_work(work, avals[0], primitive.name, source, phase)
                 index = to.point(primitive.name, primitive.name, source, phase, 0)
-                to.now -= work
+                to.free_work(extra)
                 for record in read:
                     to.read(record, index, phase)
             for n, record in enumerate(results):

@@ -311,6 +311,28 @@ class TimelineWriter:
             self.now += size
         return found
 
+    def allocate_work(
+        self,
+        nbytes: int,
+        aval: ShapeDtype,
+        made: str,
+        source: Source | None,
+        phase: Phase,
+        *,
+        depth: int = 0,
+    ) -> OpenValue | None:
+        """Note the work memory of the next operation, which `free_work` frees after it; ``None`` if
+        it takes none.
+        """
+        if not nbytes:
+            return None
+        return self.allocate("", aval, made, source, phase, kind="work", nbytes=nbytes, depth=depth)
+
+    def free_work(self, value: OpenValue | None) -> None:
+        """Free the result of `allocate_work`."""
+        if value is not None:
+            self.free(value)
+
     def point(
         self, operation: str, text: str, source: Source | None, phase: Phase, depth: int
     ) -> int:

@@ -29,11 +29,13 @@ from functrace.executor.plan.loop_nests import Part, nests_of
 from functrace.executor.plan.promotion import ComputeDtypes, typed
 from functrace.executor.plan.reuse import BufferTracker
 from functrace.executor.policy import NUMPY_POLICY, Policy
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ir.structures import Branch, FusionGroup, Loop, Structure
 from functrace.ir.symbolic_numbers import SymbolicNumber
 from functrace.locks import cached_property
+from functrace.ops.indexing import gather_p
 from functrace.ops.shaping import reshape_p
 from functrace.passes import PIPELINE, optimized
 
@@ -131,25 +133,28 @@ class Plan:
     def memory(self) -> Mapping[int, int]:
         """By variable that an operation computes, the one whose memory it is in.
 
-        As `owners`, but for a ``reshape`` that copies, since its operand's memory is not in order:
-        it may return a view, and NumPy returns a new array.
+        As `owners`, but for operations that may return a view, and here return a new array: a
+        ``reshape`` whose operand's memory is not in order, and a ``gather`` by arrays.
         """
         program = self.program
-        copies = [
-            step.first
-            for step in self.steps
-            if program.ops[step.first][0] is reshape_p
-            and (i := program.ops[step.first][1][0]) >= 0
-            and program.ops[i][0].view
-            and program.ops[i][0] is not reshape_p
-        ]
-        if not any(self.views.get(k, k) is None for k in copies):
+        copies: set[int] = set()
+        for step in self.steps:
+            k = step.first
+            primitive, operands, _ = program.ops[k]
+            if primitive is gather_p:
+                if any(type(x) is ShapeDtype and x.shape for x in map(program.spec, operands[1:])):
+                    copies.add(k)
+            elif primitive is reshape_p and (i := operands[0]) >= 0:
+                before = program.ops[i][0]
+                if before.view and before is not reshape_p and self.views.get(k, k) is None:
+                    copies.add(k)
+        if not copies:
             return self.owners
         roots = dict(self.owners)
         for step in self.steps:
             k = step.first
             primitive, operands, _ = program.ops[k]
-            if k in copies and self.views[k] is None:
+            if k in copies:
                 roots[k] = k
             elif primitive.view and roots[k] != k:
                 roots[k] = roots.get(operands[0], operands[0])

@@ -16,7 +16,7 @@ import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.memory.of_plans import timeline_of_plan
 from functrace.executor.plan.planner import plan
-from tests.executor.plan.test_peaks import CASES, SQUARE
+from tests.executor.plan.test_peaks import CASES, HIDDEN, SQUARE
 
 SLACK = 100_000
 """Bytes that are no arrays: recordings, frames, the small objects of each operation."""
@@ -67,9 +67,9 @@ def test_the_predicted_peak_is_the_measured_one(f: Any, x: Any, name: str) -> No
         call(x)
     made = ft.memory_plan(call)(x)
     assert_explained(made)
-    work = 2 * SQUARE.nbytes if x is SQUARE else 0  # of LAPACK: NumPy reports it since 2.5
+    hidden = HIDDEN if x is SQUARE else 0
     found = measured(lambda: call(x))
-    assert made.peak_bytes <= 1.1 * found + SLACK + work
+    assert made.peak_bytes <= 1.1 * found + SLACK + hidden
     assert made.peak_bytes >= 0.9 * found - SLACK, (made.peak_bytes, found, str(made))
 
 

@@ -22,8 +22,9 @@ X = RNG.uniform(0.1, 1.0, N)
 SQUARE = RNG.uniform(0.1, 1.0, (400, 400)) + 400.0 * np.eye(400)
 SLACK = 60_000
 """Bytes: what Python needs beside arrays."""
-INSIDE = 2 * SQUARE.nbytes if np.lib.NumpyVersion(np.__version__) >= "2.5.0" else 0
-"""Bytes: what linear algebra needs inside, of which NumPy tells `tracemalloc` since 2.5."""
+HIDDEN = 2 * SQUARE.nbytes if np.lib.NumpyVersion(np.__version__) < "2.5.0" else 0
+"""Bytes: copies for LAPACK, of which NumPy tells `tracemalloc` since 2.5;
+tests/executor/memory/test_resident.py measures them."""
 
 
 def chain(x: Any) -> Any:
@@ -103,9 +104,9 @@ def test_the_predicted_peak_is_the_measured_one(f: Any, x: Any, gradient: bool) 
     run = NUMPY.compile(made)
     run(x)
     found = measured(lambda: run(x))
-    inside = INSIDE if x is SQUARE else 0
-    assert found <= 1.1 * made.peak_bytes + SLACK + inside, (found, made.peak_bytes, str(made))
-    assert found >= 0.9 * made.peak_bytes - SLACK, (found, made.peak_bytes, str(made))
+    hidden = HIDDEN if x is SQUARE else 0
+    assert found <= 1.1 * made.peak_bytes + SLACK, (found, made.peak_bytes, str(made))
+    assert found >= 0.9 * made.peak_bytes - SLACK - hidden, (found, made.peak_bytes, str(made))
 
 
 def test_the_first_run_needs_no_more_where_arrays_are_large() -> None:
