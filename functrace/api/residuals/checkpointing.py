@@ -56,7 +56,9 @@ def checkpoint(
     differ: reverse mode over reverse mode, which differentiates a value and its replay apart (the
     same order would need all residuals in memory); that by a value which ``f`` closes over, under
     `vmap`, which calls ``f`` for all examples at once; and, with ``binomial``, that by a value which
-    a step reads more than once, whose cotangents are summed by step.
+    a step reads more than once, whose cotangents are summed by step. In the body of a `scan` whose
+    initial carry is not in C order (in Fortran order, or broadcast by `vmap`), the first step runs
+    again in C order, in which products may round otherwise.
 
     Args:
         f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator
