@@ -154,7 +154,7 @@ def _jvp(primals: Values, tangents: Tangents, *params: Param) -> Any:
     moved_residuals = split.active[begin:]
     new_results = sweep.results + sum(split.active[carries:begin])
     residuals = [record.avals[i] for i in record.output_ids[begin:]]
-    groups = [
+    groups: list[list[tuple[Any, Any]]] = [
         [(a, a if flag else None) for a, flag in zip(residuals, moved_residuals, strict=True)],
         list(zip(values.arrays, dots.arrays, strict=True)),
         list(zip(values.own_arrays, dots.own_arrays, strict=True)),
@@ -414,6 +414,10 @@ def _sweep_of_each(sweep: ReverseSweep, size: int, flags: _BatchedFlags) -> Reve
 # -- properties ------------------------------------------------------------------------------------
 
 
+def _keeps(_record: Program, adjoint: Program, *_: object) -> bool:
+    return adjoint.keeps  # (the steps run again without their side effects)
+
+
 def _runs(_inputs: object, *params: Param) -> Runs:
     sweep = ReverseSweep._make(params)
     if sweep.length is None:
@@ -435,7 +439,7 @@ checkpointed_reverse_p = Primitive(
     batch=_batch,
     params=ReverseSweep._fields,
     many=True,
-    kept=lambda _record, adjoint, *_: adjoint.keeps,  # (the steps run again without side effects)
+    kept=_keeps,
     holds=SubPrograms(_runs, depends=_depends, lowers=_lowers),
     written=_written,
     mapped=_mapped,

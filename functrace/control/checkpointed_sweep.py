@@ -139,9 +139,19 @@ def reverse_lowering(sweep: ReverseSweep) -> Lowering:
     return Lowering((*found, sweep.adjoint), HostCall(_Reverse(sweep), sweep.length), fresh=True)
 
 
+def _unchanged(x: Any) -> Any:
+    """Return a residual as a plain loop of unknown length keeps it."""
+    return x
+
+
 def _contiguous(x: Any) -> Any:
-    """Return a residual in the memory order of a row of a stack, as which a plain loop keeps it."""
-    return x if not isinstance(x, np.ndarray) or x.flags.c_contiguous else x.copy("C")
+    """Return a residual in the memory order of a row of a stack, as which a plain loop of known
+    length keeps it.
+    """
+    if type(x) is not np.ndarray:
+        return x
+    array: np.ndarray[Any, Any] = x
+    return array if array.flags.c_contiguous else array.copy("C")
 
 
 def _read(x: Any) -> Any:
@@ -178,8 +188,7 @@ class _Reverse:
         carries, states = sweep.carries, sweep.states
         avals = output_avals(sweep.adjoint)[states:]
         is_backward, owned = sweep.reverse, sweep.owned
-        # (a loop of unknown length keeps residuals as they are)
-        as_kept = _contiguous if sweep.length is not None else lambda x: x
+        as_kept = _unchanged if sweep.length is None else _contiguous
 
         def run(*operands: Array) -> tuple[Any, ...]:
             given = sweep.groups(operands)
