@@ -51,7 +51,7 @@ from functrace.control.checkpointed_steps import (
 )
 from functrace.control.checkpointed_sweep import ReverseSweep
 from functrace.control.while_trips import with_inputs
-from functrace.ir.parts import holds_kept, output_avals
+from functrace.ir.parts import Compiled, holds_kept, output_avals
 from functrace.ir.primitive import (
     Flags,
     Primitive,
@@ -63,6 +63,7 @@ from functrace.ir.primitive import (
     is_linear,
 )
 from functrace.ir.program import Program
+from functrace.ir.structures import HostCall, Lowering
 from functrace.ir.tape import Spec
 from functrace.tracing.binding import bind
 from functrace.transforms.preparing import BEFORE_REVERSE
@@ -252,6 +253,14 @@ def _tangents_runs(_inputs: object, *params: Param) -> Runs:
     return (((1, _tangents_of(*params)),),)
 
 
+def _joined(runs: Sequence[Compiled]) -> Compiled:
+    return runs[0]
+
+
+def _tangents_lowers(_specs: Sequence[Spec], *params: Param) -> Lowering:
+    return Lowering((_tangents_of(*params),), HostCall(_joined), fresh=True)
+
+
 def _tangents_written(write: SourceWriter, _specs: Sequence[Spec], *params: Param) -> Spelling:
     return write.call(_tangents_of(*params))
 
@@ -269,7 +278,8 @@ checkpointed_tangents_p = Primitive(
     params=CheckpointedLoop._fields,
     many=True,
     kept=holds_kept,
-    holds=SubPrograms(_tangents_runs, called_program=_tangents_of, depends=_tangents_depends),
+    # (not inlined: that would hide that its transpose reads the kept carries)
+    holds=SubPrograms(_tangents_runs, depends=_tangents_depends, lowers=_tangents_lowers),
     written=_tangents_written,
     mapped=_tangents_mapped,
 )

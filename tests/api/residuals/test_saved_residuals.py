@@ -253,3 +253,14 @@ def test_integers_and_python_numbers() -> None:
     assert len(ft.saved_residuals(lambda x, k: np.take(x, k) * 2.0)(X, np.array([0, 1]))) == 1
     assert ft.saved_residuals(lambda x: np.sin(x))(0.5).nbytes == 8
     assert ft.saved_residuals(lambda x, n: x**n)(0.5, 3).nbytes == 8
+
+
+@pytest.mark.parametrize(("checkpoint", "rows"), [(3, 3), (5, 1), (ft.policies.binomial(4), 4)])
+def test_carries_that_a_checkpointed_loop_keeps_are_listed(checkpoint: Any, rows: int) -> None:
+    def f(x: Any) -> Any:
+        step = lambda h, _: (np.sin(h) * 1.1, None)
+        return np.sum(ft.scan(step, x, length=10, checkpoint=checkpoint)[0])
+
+    kept = ft.saved_residuals(f)(np.ones(7))
+    assert sorted(r.aval.shape for r in kept) == [(rows, 7), (7,)]
+    assert kept.nbytes == 8 * 7 * (rows + 1)
