@@ -31,6 +31,7 @@ from functrace.control.checkpointed_sweep import (
     SweepOperands,
     operand_avals_of,
     reverse_lowering,
+    work_bytes,
 )
 from functrace.control.joining import evaluate_lowered
 from functrace.control.scan import pushed_scan, scan_program
@@ -443,6 +444,7 @@ checkpointed_reverse_p = Primitive(
     holds=SubPrograms(_runs, depends=_depends, lowers=_lowers),
     written=_written,
     mapped=_mapped,
+    scratch=work_bytes,
 )
 """``checkpointed_reverse c0 h0 xs kept h_bar {record={…}, adjoint={…}, cond=None, length=5,
 reverse=False, constants=1, carries=1, states=1, results=0,

@@ -5,7 +5,8 @@ Layer: 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -18,6 +19,7 @@ from functrace.control.schedules import (
     reverse_actions,
     reverse_kept,
     saved_forward,
+    saved_on_disk,
 )
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Compiled, output_avals, restrict, without_kept
@@ -157,6 +159,48 @@ def _contiguous(x: Any) -> Any:
 def _read(x: Any) -> Any:
     """Return the array of a kept carry, which may be in a file."""
     return x.unpack() if isinstance(x, PackedArray) else x
+
+
+def work_bytes(_inputs: object, _outputs: object, params: Mapping[str, Any]) -> int:
+    """Return the bytes that a reverse pass keeps besides its operands, at most: residuals of the
+    steps that it has run again, the carries and states of two consecutive steps, and carries for
+    which there is no row. A ``scratch`` rule.
+    """
+    sweep = ReverseSweep(**params)
+    avals = output_avals(sweep.record)
+    carry = sum([a.nbytes for a in avals[: sweep.carries]])
+    residuals = sum([a.nbytes for a in avals[sweep.carries + sweep.results :]])
+    two = 2 * carry + sum([a.nbytes for a in output_avals(sweep.adjoint)[: sweep.states]])
+    if sweep.length is None:
+        return two + residuals + (0 if sweep.owned else sweep.rows() * carry)
+    return two + _most_kept(sweep.schedule, sweep.length, sweep.owned, carry, residuals)
+
+
+@functools.lru_cache(maxsize=64)
+def _most_kept(schedule: Schedule, length: int, owned: bool, carry: int, residuals: int) -> int:
+    """Return the most bytes that the actions of a reverse pass keep; see `_Reverse`."""
+    rows = set(saved_forward(schedule, length)) - saved_on_disk(schedule, length)
+    free, own, tape, most = 0, set[int](), set[int](), 0
+    for action in reverse_actions(schedule, length):
+        kind, k = action[0], action[1]
+        if kind == "save" and action[2:] != ("disk",):
+            if free:
+                free -= 1
+                rows.add(k)
+            else:
+                own.add(k)
+        elif action[2:] == ("disk",) or kind == "drop":
+            own.discard(k)
+            if k in rows and owned:
+                free += 1
+            rows.discard(k)
+        elif kind == "tape":
+            tape.update(range(k, action[2]))
+        steps = len(tape) + (kind == "reverse" and k not in tape)
+        most = max(most, len(own) * carry + steps * residuals)
+        if kind == "reverse":
+            tape.discard(k)
+    return most
 
 
 @final

@@ -82,7 +82,7 @@ class PlanTimeline:
         given: records of inputs and constants, by variable.
         outer: line of the enclosing operation, and its phase.
         depth: number of enclosing operations.
-        carried: for the body of a loop, the outputs that are its carry.
+        loop: for the body of a loop, the loop.
         lines: positions of the current recording, for a cached program.
     """
 
@@ -93,7 +93,7 @@ class PlanTimeline:
         given: dict[int, OpenValue],
         outer: tuple[Source | None, Phase] | None = None,
         depth: int = 0,
-        carried: Sequence[int] = (),
+        loop: Loop | None = None,
         lines: Sequence[Position] = (),
     ) -> None:
         self._lines = lines
@@ -112,7 +112,8 @@ class PlanTimeline:
             step.first: phase for step, phase in zip(steps, found, strict=True)
         }
         self._waiting: dict[int, OpenValue] = {}
-        self._carried = carried
+        """Second buffers of carries, by the operation that writes into them."""
+        self._loop = loop
 
     def write(self) -> list[OpenValue]:
         """Write all operations; returns the records of the outputs."""
@@ -122,12 +123,11 @@ class PlanTimeline:
         for step in plan.steps:
             for j in plan.results(step):
                 readers[roots[j]] += 1
-        for i in self._carried:
-            if i in plan.made and i not in self._waiting:
-                self._waiting[i] = to.allocate(
-                    self._name(i), program.avals[i], "carry", None, self._phase(i),
-                    kind="carry", depth=self._depth,
-                )  # fmt: skip
+        for home, i in ({} if self._loop is None else plan.second_buffers(self._loop)).items():
+            self._waiting[home] = to.allocate(
+                self._name(i), program.avals[i], "carry", None, self._phase(i),
+                kind="carry", depth=self._depth,
+            )  # fmt: skip
         for step in plan.steps:
             self._step(step, readers)
         for record in self._waiting.values():
@@ -177,13 +177,11 @@ class PlanTimeline:
         read = [records[r] for i in operands if i >= 0 and (r := roots.get(i, i)) in records]
         for root in overwritten:
             to.free(records[root])
+        waiting = self._waiting.pop(k, None)
+        if waiting is not None:
+            to.free(waiting)
         for n, j in enumerate(results):
             root = roots[j]
-            waiting = self._waiting.pop(j, None)
-            if waiting is not None and step.into is None:
-                to.free(waiting)
-            elif waiting is not None:
-                self._waiting[j] = waiting
             if root == j or root in overwritten:
                 records[root] = to.allocate(
                     self._name(j), program.avals[root], self._made(step, n), source, phase,
@@ -199,10 +197,6 @@ class PlanTimeline:
             to.read(record, index, phase)
         if has_bodies and not returns:
             self._bodies(step, source, phase)
-        for j in results:
-            waiting = self._waiting.pop(j, None)
-            if waiting is not None:
-                to.free(waiting)
         for i in plan.freed(step):
             root = roots.get(i, i)
             readers[root] -= 1
@@ -215,12 +209,8 @@ class PlanTimeline:
         if isinstance(structure, Loop):
             to.nbytes_each += bytes_of_each_step(structure, [b.program for b in step.bodies])
         for body in step.bodies:
-            carried = (
-                body.program.output_ids[: structure.carries[-1]]
-                if isinstance(structure, Loop)
-                else ()
-            )
-            outputs = PlanTimeline(to, body, {}, (source, phase), self._depth + 1, carried).write()
+            loop = structure if isinstance(structure, Loop) else None
+            outputs = PlanTimeline(to, body, {}, (source, phase), self._depth + 1, loop).write()
             for record in outputs:
                 if record.death is None and record.value.kind not in ("argument", "captured"):
                     to.free(record)

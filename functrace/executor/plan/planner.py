@@ -186,24 +186,34 @@ class Plan:
         if type(step.structure) is FusionGroup or not step.bodies:
             return 0  # temporaries of a group stay in cache
         if type(step.structure) is Loop:
-            count = step.structure.carries[-1]
-            return max([body._as_step(body.program.output_ids[:count]) for body in step.bodies])
+            return max([body._as_step(step.structure) for body in step.bodies])
         most = max([body.peak_bytes for body in step.bodies])
         if not self.returns_of_bodies(step):
             return most
         return max(0, most - sum([self.program.avals[j].nbytes for j in self.results(step)]))
 
-    def _as_step(self, carried: Sequence[int]) -> int:
-        """Return the peak bytes of one step of a loop; a step overwrites the carries of two steps
-        before.
+    def second_buffers(self, loop: Loop) -> dict[int, int]:
+        """Return the carries that a step of a loop writes into the memory that they had two steps
+        before, by the operation that writes there; none if there are at most two steps.
+
+        Args:
+            loop: the loop whose body this is.
         """
-        avals, waiting = self.program.avals, set(carried)
+        is_short = loop.length is not None and loop.length <= 2
+        outputs = () if is_short else self.program.output_ids[: loop.carries[-1]]
+        return {
+            home: i
+            for i, home, alone in zip(outputs, self.homes, self.alone, strict=False)
+            if home is not None and alone and i in self.made
+        }
+
+    def _as_step(self, loop: Loop) -> int:
+        """Return the peak bytes of one step of a loop."""
+        avals, waiting = self.program.avals, self.second_buffers(loop)
         found: list[int] = []
         for step, alive in zip(self.steps, self.alive, strict=True):
-            if step.into is None:
-                waiting.difference_update(self.results(step))
-            found.append(alive + sum([avals[i].nbytes for i in waiting if i in self.made]))
-            waiting.difference_update(self.results(step))
+            waiting.pop(step.first, None)
+            found.append(alive + sum([avals[i].nbytes for i in waiting.values()]))
         return max(found, default=0)
 
     def needs(self, nbytes: int) -> bool:
