@@ -37,9 +37,10 @@ def lapack(inside: Inside) -> Bytes:
     """Return the rule of a routine that NumPy calls for one matrix after another."""
 
     def count(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> float:
-        m, n = inputs[0].shape[-2:]
-        sides = inputs[1].shape[-1] if len(inputs) > 1 and inputs[1].ndim > 1 else 1
-        width = _width(inputs[0])
+        matrix, *rest = inputs
+        m, n = matrix.shape[-2:]
+        sides = rest[0].shape[-1] if rest and rest[0].ndim > 1 else 1
+        width = _width(matrix)
         return width * inside(m, n, sides, width == 16) + _conversions(inputs, outputs)
 
     return count
