@@ -153,6 +153,12 @@ LOOPS: dict[str, Any] = {
     "scan": lambda x: ft.scan(lambda c, s: (turn(c) * s, None), x, SCALES)[0],
     "scan with results": lambda x: ft.scan(lambda c, s: (turn(c) * s, c), x, SCALES)[1],
     "fori_loop": lambda x: ft.fori_loop(0, 8, lambda i, c: turn(c), x),
+    "fori_loop, every 4th carry": lambda x: ft.fori_loop(
+        0, 16, lambda i, c: turn(turn(c)), x, checkpoint=4
+    ),
+    "fori_loop, square root of steps": lambda x: ft.fori_loop(
+        0, 36, lambda i, c: turn(turn(c)), x, checkpoint="sqrt"
+    ),
     "while_loop": lambda x: counted(turn, x, 8, 8),
     "while_loop, fewer steps": lambda x: counted(turn, x, 8, 20),
     "while_loop, twice": lambda x: counted(turn, counted(lambda v: np.sin(v) * v, x, 6, 6), 8, 8),
