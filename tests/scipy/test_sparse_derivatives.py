@@ -260,3 +260,11 @@ def test_empty_arrays() -> None:
     assert ft.sparse_jacobian(lambda x: x[:0])(np.ones(3)).shape == (0, 3)
     assert ft.sparse_jacobian(lambda x: x * 2.0)(np.zeros(0)).shape == (0, 0)
     assert ft.sparse_hessian(lambda x: np.sum(x))(np.zeros(0)).shape == (0, 0)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "both", "auto"])
+@pytest.mark.parametrize("empty", [(), None, {"a": []}])
+def test_pytrees_without_leaves_have_no_rows_or_columns(mode: Any, empty: Any) -> None:
+    assert ft.sparse_jacobian(lambda x: empty, mode=mode)(np.ones(3)).shape == (0, 3)
+    found = ft.sparse_jacobian(lambda e, x: x**2, mode=mode)(empty, np.ones(3))
+    assert found.shape == (3, 0)

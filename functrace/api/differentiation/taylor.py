@@ -42,6 +42,9 @@ from functrace.transforms import vmap_program
 from functrace.transforms.building import finish, operand_of
 from functrace.tree import flatten, unflatten
 
+LAST_FACTORIAL = 170
+"""Largest integer whose factorial is a float64."""
+
 
 @entry
 def jet(
@@ -70,7 +73,8 @@ def jet(
         result.
 
     Raises:
-        ArgumentError: if ``primals`` or ``series`` is not a tuple, or the lengths differ.
+        ArgumentError: if ``primals`` or ``series`` is not a tuple, the lengths differ, or
+            ``factorial_scaled`` is True for an order above 170, whose factorial is no float64.
         TreeError, ShapeError, DtypeError: if a derivative is not like its argument.
         NotDifferentiableError: if an operation has no derivative.
 
@@ -113,6 +117,11 @@ def jet(
             _zero_leaves(tuple([terms[k] for terms in series]), len(point.avals), primals)
             for k in range(order)
         ]
+        if factorial_scaled and order > LAST_FACTORIAL:
+            raise ArgumentError(
+                f"jet: the factorial of order {order} is larger than any float",
+                fix="pass factorial_scaled=False, with Taylor coefficients in place of derivatives",
+            )
         if factorial_scaled:
             by_order = [[x / math.factorial(k) for x in xs] for k, xs in enumerate(by_order, 1)]
         given = [
@@ -231,6 +240,7 @@ def taylor(f: Callable[..., Any], order: int, *, direction: object = None) -> Ca
         raise ArgumentError(
             f"taylor: order={order!r} is not a non-negative integer", fix="pass the last order"
         )
+    order = int(order)
     owner = f"taylor of {function_name(f)}"
 
     @transformed("taylor", f)

@@ -287,6 +287,8 @@ def compressed_elements(
 def _flat(swept: _Swept, many: int, width: int) -> Any:
     """Return the results of sweeps as one vector, sweep by sweep."""
     parts = [reshape(x, (many, aval.size // many)) for x, aval in swept.derivatives]
+    if not parts:  # no leaves
+        return np.zeros(0)
     whole = parts[0] if len(parts) == 1 else concatenate(parts, 1)
     return reshape(whole, (many * width,))
 

@@ -10,6 +10,7 @@ Layer: 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -147,7 +148,7 @@ def _power(walk: TaylorWalk, operands: Operands, _params: Params, avals: Avals) 
     if exponent.aval is not None or x.aval is None:
         return None  # by the jvp rule, which knows the kinks of other exponents
     n = exponent.coefficient(0)
-    if isinstance(n, complex | bool):
+    if isinstance(n, complex | bool) or not math.isfinite(n):
         return None
     if n == int(n) and 0 < n <= MOST_POWER:
         return [_integer_power(walk, operands, int(n), avals[0])]

@@ -256,3 +256,27 @@ def test_mistakes() -> None:
         ft.taylor(np.sin, -1)
     with pytest.raises(DtypeError):
         ft.laplacian(np.sum)(np.arange(3))
+
+
+@pytest.mark.parametrize("exponent", [np.inf, -np.inf, np.nan])
+def test_powers_with_nonfinite_exponents_are_those_of_nested_jvps(exponent: float) -> None:
+    def power(x: Any) -> Any:
+        return x**exponent
+
+    x, directions = np.array([0.5, 2.0]), [np.ones(2), np.zeros(2)]
+    with np.errstate(all="ignore"):
+        _, terms = ft.jet(power, (x,), (directions,))
+        expected = nested(power, x, directions)
+    for term, (wanted,) in zip(terms, expected, strict=True):
+        np.testing.assert_array_equal(term, wanted)
+
+
+def test_orders_are_numpy_integers_or_have_no_finite_factorial() -> None:
+    np.testing.assert_array_equal(ft.taylor(np.sin, np.int64(3))(0.3), ft.taylor(np.sin, 3)(0.3))
+    terms = [1.0, *[None] * 170]
+    with pytest.raises(ArgumentError, match="factorial of order 171"):
+        ft.jet(np.exp, (0.0,), (terms,))
+    _, last = ft.jet(np.exp, (0.0,), (terms[:170],))
+    assert np.isclose(last[-1], 1.0)
+    _, coefficients = ft.jet(np.exp, (0.0,), (terms,), factorial_scaled=False)
+    assert np.isclose(coefficients[9] * math.factorial(10), 1.0)
