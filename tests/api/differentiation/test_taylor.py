@@ -272,7 +272,8 @@ def test_powers_with_nonfinite_exponents_are_those_of_nested_jvps(exponent: floa
 
 
 def test_orders_are_numpy_integers_or_have_no_finite_factorial() -> None:
-    np.testing.assert_array_equal(ft.taylor(np.sin, np.int64(3))(0.3), ft.taylor(np.sin, 3)(0.3))
+    order: Any = np.int64(3)
+    np.testing.assert_array_equal(ft.taylor(np.sin, order)(0.3), ft.taylor(np.sin, 3)(0.3))
     terms = [1.0, *[None] * 170]
     with pytest.raises(ArgumentError, match="factorial of order 171"):
         ft.jet(np.exp, (0.0,), (terms,))
