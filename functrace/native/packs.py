@@ -48,7 +48,7 @@ BYTES: Final = 32
 MOVED: Final = 1.5
 """Cost of putting a scalar into a vector, or of taking it out; that of an instruction is 1."""
 FEWEST: Final = 24
-"""Instructions that the packs of a block have to save; less is not worth the time to find them."""
+"""Instructions that the packs of a block have to save; finding them costs more than fewer save."""
 MOST: Final = 4000
 """Statements of a block up to which packs are looked for."""
 SHARE: Final = 0.25
@@ -162,9 +162,9 @@ def _look_into(block: list[Statement], rows: Sequence[Names], found: Packs) -> N
     if not tries:
         return
     best = max(tries, key=_BlockPacks.saved)
-    if best.saved() < 0.0:  # (to look for the profitable ones takes longer than they gain)
+    if best.saved() < 0.0:  # (finding the profitable ones costs more than they save)
         return
-    best.drop_dear_ones()
+    best.drop_unprofitable()
     order = best.order() if best.saved() >= least else []
     if best.saved() < least:
         return
@@ -332,7 +332,7 @@ class _BlockPacks:
             del self._partners[partner]
             self._drop(partner)
 
-    def drop_dear_ones(self) -> None:
+    def drop_unprofitable(self) -> None:
         """Drop packs until each of them is profitable."""
         changed = True
         while changed:
@@ -364,7 +364,7 @@ class _BlockPacks:
             if not isinstance(found, Pack):
                 return found
             self._drop(found)
-            self.drop_dear_ones()
+            self.drop_unprofitable()
 
     def _ordered(self) -> list[Statement | Pack] | Pack:
         """Return the order, or a pack that has to be dropped.

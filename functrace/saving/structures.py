@@ -8,6 +8,7 @@ Layer: b (base).
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections import OrderedDict, deque
@@ -28,6 +29,9 @@ Read: TypeAlias = Callable[[int], np.ndarray[Any, Any]]
 """Returns the saved array of a number."""
 NOTHING: Final = object()
 """In place of ``like``, where it is not given."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONG: Final = 10_000
+"""Bits of an integer up to which it is written in decimals."""
 _LEAVES: Final = "leaves are arrays, numbers, strings, bytes and None; leave out the rest (functrace.tree.partition)"
 
 
@@ -43,6 +47,10 @@ def encode(node: PyTree, path: str, arrays: list[tuple[str, np.ndarray[Any, Any]
         ArgumentError: if a leaf, or the key of a dict, cannot be saved.
     """
     kind = type(node)
+    if kind is str and _SURROGATE.search(node):  # (JSON would join pairs of them)
+        return {"text": node.encode("utf-8", "surrogatepass").hex()}
+    if kind is int and node.bit_length() > _LONG:  # (Python converts no longer ones to decimals)
+        return {"int": hex(node)}
     if node is None or kind in (bool, int, str):
         return node
     if kind is float:
@@ -59,6 +67,11 @@ def encode(node: PyTree, path: str, arrays: list[tuple[str, np.ndarray[Any, Any]
         return {kind.__name__: items}
     array = _array_of(node, path)
     if array is not None:
+        if isinstance(node, np.str_ | np.bytes_) and array[()] != node:
+            raise ArgumentError(
+                f"save: the leaf {path or 'itself'} ends in zeros, which NumPy drops: {node!r}",
+                fix="save str(x) or bytes(x)",
+            )
         arrays.append((path, array))
         form = "scalar" if isinstance(node, np.generic) else "array"
         return {form: [len(arrays) - 1, _dtype_name(array.dtype), list(array.shape)]}
@@ -94,6 +107,10 @@ def decode(code: Code, like: PyTree, path: str, read: Read) -> Any:
         return _checked(complex(_number(data[0]), _number(data[1])), like, path)
     if kind == "bytes":
         return _checked(bytes.fromhex(data), like, path)
+    if kind == "text":
+        return _checked(bytes.fromhex(data).decode("utf-8", "surrogatepass"), like, path)
+    if kind == "int":
+        return _checked(int(data, 16), like, path)
     if kind in ("array", "scalar"):
         number, name, shape = data
         dtype = _dtype(name)
@@ -261,6 +278,10 @@ def _typed(
     stored: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
     """Return an array as it was: dtypes that a format does not have are stored as bytes."""
+    if stored.dtype == np.uint8 and stored.ndim == 1:
+        if stored.nbytes != dtype.itemsize * math.prod(shape):
+            raise ParseError(f"load: an array has {stored.nbytes} bytes, not {shape} of {dtype}")
+        stored = stored.view(dtype).reshape(shape)
     made = stored if stored.dtype == dtype else stored.reshape(-1).view(dtype).reshape(shape)
     if made.shape != shape:
         raise ParseError(f"load: an array has shape {made.shape}, not {shape}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import re
 import struct
@@ -240,8 +241,18 @@ def _write_npz(file: IO[bytes], arrays: dict[str, np.ndarray[Any, Any]], text: s
 def _read_npz(file: IO[bytes]) -> tuple[str, Any]:
     archive = zipfile.ZipFile(file)
 
+    if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+        raise ValueError("it has compressed members")
+
     def stored(name: str) -> np.ndarray[Any, Any]:
         with archive.open(f"{name}.npy") as member:
+            if np.lib.format.read_magic(member) == (1, 0):
+                shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+            else:
+                shape, _, dtype = np.lib.format.read_array_header_2_0(member)
+            if math.prod(shape) * dtype.itemsize > archive.getinfo(f"{name}.npy").file_size:
+                raise ValueError(f"an array of shape {shape} is longer than the file")
+            member.seek(0)
             return np.lib.format.read_array(member, allow_pickle=False)
 
     return archive.read(_STRUCTURE).decode(), stored

@@ -59,7 +59,7 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make packs of all that can be packed, though it is not profitable."""
     monkeypatch.setattr(packs, "FEWEST", 1)
     monkeypatch.setattr(packs, "SHARE", -1000.0)
-    monkeypatch.setattr(packs._BlockPacks, "drop_dear_ones", lambda self: None)
+    monkeypatch.setattr(packs._BlockPacks, "drop_unprofitable", lambda self: None)
     monkeypatch.setattr(packs._BlockPacks, "saved", lambda self: self.most())
 
 

@@ -5,12 +5,14 @@ writers.
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +130,63 @@ def test_keys_of_dicts(file: Path, key: Any) -> None:
 def test_a_leaf_or_an_empty_container_is_a_pytree(file: Path, tree: Any) -> None:
     ft.save(file, tree)
     same(tree, ft.load(file))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (2, 0), (1, 2, 3)])
+@pytest.mark.parametrize(
+    "dtype", ["u1", "i1", "?", "u2", ">i8", "f2", "f4", ">f8", "c8", "c16", "S3", "U2", "M8[ns]"]
+)
+def test_every_dtype_in_every_shape(file: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    kind = np.dtype(dtype)
+    count = int(np.prod(shape)) * kind.itemsize
+    x = np.frombuffer(bytes([k % 2 for k in range(count)]), kind).reshape(shape)
+    wanted = {
+        "x": x,
+        "turned": x.T,
+        "fortran": np.asfortranarray(x),
+        "strided": x[..., ::2] if shape else x,
+    }
+    ft.save(file, wanted)
+    found = ft.load(file)
+    for name, y in wanted.items():
+        assert found[name].dtype == kind and found[name].shape == y.shape
+        assert found[name].tobytes() == y.tobytes()
+
+
+def test_strings_and_integers_that_json_does_not_have(file: Path) -> None:
+    pair = "\ud83d\ude00"
+    wanted = {
+        "text": [pair, pair[0], "\U0001f600", "a\0"],
+        "number": [10**5000, -(3**9999)],
+        "keys": {pair: 1, "\U0001f600": 2},
+    }
+    ft.save(file, wanted)
+    assert ft.load(file) == wanted
+    for x in (np.str_("a\0"), np.bytes_(b"a\0")):
+        with pytest.raises(ArgumentError, match="ends in zeros"):
+            ft.save(file, [x])
+
+
+def test_compressed_or_longer_arrays_raise() -> None:
+    from functrace.saving import trees
+
+    def content(shape: tuple[int, ...], method: int) -> io.BytesIO:
+        made = io.BytesIO()
+        header = np.lib.format.header_data_from_array_1_0(np.zeros(3))
+        text = io.BytesIO()
+        np.lib.format.write_array_header_1_0(text, {**header, "shape": shape})
+        with zipfile.ZipFile(made, "w", method) as archive:
+            archive.writestr("0.npy", text.getvalue() + bytes(24))
+            archive.writestr(trees._STRUCTURE, "{}")
+        return made
+
+    _, stored = trees._read_npz(content((3,), zipfile.ZIP_STORED))
+    np.testing.assert_array_equal(stored("0"), np.zeros(3))
+    _, stored = trees._read_npz(content((2**50,), zipfile.ZIP_STORED))
+    with pytest.raises(ValueError, match="longer than the file"):
+        stored("0")
+    with pytest.raises(ValueError, match="compressed"):
+        trees._read_npz(content((3,), zipfile.ZIP_DEFLATED))
 
 
 def test_all_bits_of_nan(file: Path) -> None:
