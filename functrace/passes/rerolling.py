@@ -286,6 +286,12 @@ class _Finder:
                     return t
             if len(set(variables)) == 1:
                 return Fixed(variables[0])
+            avals = [self.program.avals[i] for i in variables]
+            if avals[1] is not avals[0]:
+                return 0
+            for t, aval in enumerate(avals):
+                if aval is not avals[0]:  # (it broadcasts)
+                    return t
             return Sliced(slices.setdefault(tuple(variables), len(slices)))
         step, local = second
         if step == 1:

@@ -74,10 +74,20 @@ def layers(x: Any) -> Any:
     return np.sum(x)
 
 
+def broadcast_operands(x: Any) -> Any:
+    """The steps take arrays of other shapes, which broadcast: they are three loops."""
+    square = x * np.ones((6, 1))
+    for r in (W, *ROWS[:14], *ROWS[14:20, :1]):
+        square = np.tanh(square) * r + np.sin(square) * 0.5
+        square = np.cos(square) + square * r
+    return np.sum(square)
+
+
 FUNCTIONS = {
     f.__name__: f
     for f in (
         plain, rows, results_of_steps, values_of_the_last_step, two_carries, two_loops, layers,
+        broadcast_operands,
     )
 }  # fmt: skip
 
