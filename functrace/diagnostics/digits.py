@@ -34,7 +34,7 @@ def digits_lost(error: Array, dtype: np.dtype[Any]) -> Any:
     return np.log10(np.clip(error, unit, 1.0) / unit)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def smallest(dtype: np.dtype[Any]) -> float:
     """Return the smallest normal number of a dtype."""
     return float(np.finfo(dtype).smallest_normal)
