@@ -96,7 +96,7 @@ FUNCTIONS = {
 def test_derivatives_are_those_of_the_function(f: Any) -> None:
     g = ft.checkpoint(f, policy=binomial(3))
     np.testing.assert_array_equal(ft.grad(g)(X), ft.grad(f)(X))
-    np.testing.assert_array_equal(ft.jit(ft.grad(g))(X), ft.grad(f)(X))
+    np.testing.assert_array_equal(ft.jit(ft.grad(g), backend="numpy")(X), ft.grad(f)(X))
     assert ft.trace(g)(X) != ft.trace(f)(X)
     batch = np.stack([X, X[::-1]])
     np.testing.assert_allclose(ft.vmap(ft.grad(g))(batch), ft.vmap(ft.grad(f))(batch), rtol=1e-12)
