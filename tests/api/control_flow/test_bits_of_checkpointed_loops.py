@@ -16,6 +16,7 @@ import functrace as ft
 from functrace.control.checkpoint_expansion import plain_pairs
 from functrace.control.checkpointed_reverse import checkpointed_reverse_p
 from functrace.policies import binomial
+from tests.oracles import assert_same
 from tests.sampling import examples
 
 SIZE = 4
@@ -159,7 +160,7 @@ TRANSFORMS: dict[str, Callable[[Callable[..., Any], Case], Any]] = {
 
 def same(a: Any, b: Any) -> None:
     for x, y in zip(ft.tree.leaves(a), ft.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(x, y)
+        assert_same(x, y)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)

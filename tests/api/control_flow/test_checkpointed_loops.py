@@ -18,6 +18,7 @@ from functrace.control.schedules import binomial_cost
 from functrace.errors import ArgumentError, UnsupportedFunctionError
 from functrace.policies import binomial
 from functrace.tracing.binding import bind
+from tests.oracles import assert_same
 
 RNG = np.random.default_rng(3)
 N = 23
@@ -45,7 +46,7 @@ def simulation(checkpoint: Any, reverse: bool = False) -> Callable[..., Any]:
 
 def same(a: Any, b: Any) -> None:
     for x, y in zip(ft.tree.leaves(a), ft.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(x, y)
+        assert_same(x, y)
 
 
 def close(a: Any, b: Any) -> None:

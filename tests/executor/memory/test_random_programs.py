@@ -52,6 +52,7 @@ def measured(run: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.numpy_source
 @pytest.mark.draws
 @given(programs(most_steps=6, held=False), seeds(), st.sampled_from(sorted(TRANSFORMS)))
 def test_peaks_of_random_programs_are_as_predicted(f: Recipe, seed: int, name: str) -> None:
