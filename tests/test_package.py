@@ -34,7 +34,7 @@ TEXTS = [
 def test_nothing_recommends_installing_the_other_functrace() -> None:
     """The package index has an unrelated package of this name."""
     assert len(TEXTS) > 200
-    command = re.compile(r"(pip|uv|conda) (install|add)[^\n`'\"]* " + "functrace(?!-numpy)")
+    command = re.compile(r"(pip|uv|conda) (install|add)[^\n`'\"]* ['\"]?" + "functrace(?!-numpy)")
     found = [path.name for path in TEXTS if command.search(path.read_text(encoding="utf-8"))]
     assert not found
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from functrace.control.strong_zero import strong_zero_p as strong_zero_p
     from functrace.control.while_loop import while_p as while_p
 
-_FILES = {
+_FILES = {  # (the file that has to be imported: checkpointed_loop imports those of its parts)
     "call_p": "call",
     "checkpointed_forward_p": "checkpointed_loop",
     "checkpointed_loop_p": "checkpointed_loop",

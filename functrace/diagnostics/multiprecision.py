@@ -347,38 +347,39 @@ class Multiprecision(Arithmetic):
             norm_p: norm,
             convert_p: first,
             require_p: first,
-            solve_p: _stacked("(n,n),(n,k)->(n,k)", lambda a, b: self._solved(a, b)[0]),
+            solve_p: _stacked("(n,n),(n,k)->(n,k)", self._solved),
             solve_triangular_p: lambda a, b, lower, unit: _stacked(
                 "(n,n),(n,k)->(n,k)",
                 functools.partial(self._substituted, lower=lower, unit=unit),
             )(a, b),
-            inv_p: _stacked("(n,n)->(n,n)", lambda a: self._solved(a, self._eye(len(a)))[0]),
-            det_p: _stacked("(n,n)->()", lambda a: self._solved(a, self._eye(len(a)))[1]),
+            inv_p: _stacked("(n,n)->(n,n)", self._inverse),
+            det_p: _stacked("(n,n)->()", self._determinant),
             cholesky_p: _stacked("(n,n)->(n,n)", self._cholesky),
         }
 
-    def _eye(self, size: int) -> Array:
-        return self.lift(np.eye(size))
+    def _matrix(self, a: Array) -> Any:
+        """Return a matrix of mpmath, or ``None`` if an element is not finite."""
+        is_finite = all(self.context.isfinite(x) for x in a.flat)
+        return self.context.matrix(a.tolist()) if is_finite else None
 
-    def _solved(self, a: Array, b: Array) -> tuple[Array, Any]:
-        """Solve a system by elimination with pivots; return the solution and the determinant."""
-        is_vector = b.ndim == 1
-        a, b = a.copy(), (b[:, None] if is_vector else b).copy()
-        determinant = self.context.mpf(1)
-        for k in range(len(a)):
-            pivot = k + max(range(len(a) - k), key=lambda n: abs(a[k + n, k]))
-            if not a[pivot, k]:
-                return np.full(b.shape, self.context.nan, object), self.context.mpf(0)
-            if pivot != k:
-                a[[k, pivot]], b[[k, pivot]] = a[[pivot, k]], b[[pivot, k]]
-                determinant = -determinant
-            determinant *= a[k, k]
-            for row in range(k + 1, len(a)):
-                factor = a[row, k] / a[k, k]
-                a[row, k:] = a[row, k:] - factor * a[k, k:]
-                b[row] = b[row] - factor * b[k]
-        solution = self._substituted(a, b, lower=False, unit=False)
-        return solution[:, 0] if is_vector else solution, determinant
+    def _solved(self, a: Array, b: Array) -> Array:
+        """Solve a system with one or several right-hand sides; NaN for a singular matrix."""
+        matrix, made = self._matrix(a), np.full(b.shape, self.context.nan, object)
+        if matrix is None:
+            return made
+        for column, given in zip(np.atleast_2d(made.T), np.atleast_2d(b.T), strict=True):
+            try:
+                column[:] = list(self.context.lu_solve(matrix, list(given)))
+            except ZeroDivisionError:  # it is singular
+                return made
+        return made
+
+    def _inverse(self, a: Array) -> Array:
+        return self._solved(a, self.lift(np.eye(len(a))))
+
+    def _determinant(self, a: Array) -> Any:
+        matrix = self._matrix(a)
+        return self.context.nan if matrix is None else self.context.det(matrix)
 
     def _substituted(self, a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
         x = b.copy()
@@ -390,15 +391,14 @@ class Multiprecision(Arithmetic):
         return x
 
     def _cholesky(self, a: Array) -> Array:
-        c, size = self.context, len(a)
-        made = self.lift(np.zeros((size, size)))
-        for k in range(size):
-            for n in range(k + 1):
-                rest = a[k, n] - sum((made[k, m] * c.conj(made[n, m]) for m in range(n)), c.mpf(0))
-                if k == n:
-                    made[k, n] = self._clean(c.sqrt(c.re(rest)), is_complex=False)
-                else:
-                    made[k, n] = rest / made[n, n] if made[n, n] else c.nan
+        below = np.tril(a, -1)  # NumPy reads no more of the matrix than this and the real diagonal
+        whole = below + np.conj(below.T) + np.diag([self.context.re(x) for x in np.diag(a)])
+        made, matrix = np.full(a.shape, self.context.nan, object), self._matrix(whole)
+        if matrix is not None:
+            try:
+                made[...] = self.context.cholesky(matrix).tolist()
+            except ValueError:  # it is not positive definite
+                return made
         return made
 
 

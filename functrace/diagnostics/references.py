@@ -142,7 +142,7 @@ def reference_of(name: str | None, widest: np.dtype[Any], digits: int = 40) -> R
         if not is_installed:
             raise UnsupportedFunctionError(
                 "debug.precision computes the reference with mpmath, which is not installed",
-                fix="pip install 'functrace[precision]'",
+                fix="pip install 'functrace-numpy[precision]'",
             )
         from functrace.diagnostics.multiprecision import Multiprecision
 

@@ -283,7 +283,7 @@ class Runner:
             run = self.compile()
         return run_compiled(run, arguments, lines)
 
-    def _count_call(self, setting: Any) -> bool | None:
+    def _count_call(self, setting: Any) -> bool:
         """Have the program compiled to machine code after enough calls under one setting.
 
         Returns:
@@ -302,7 +302,7 @@ class Runner:
 
             for compile_hot in HOT:
                 compile_hot(lambda: self.flat, use, not setting)
-        return None
+        return False
 
     def _checked(self, arguments: Sequence[Any], lines: Sequence[Position]) -> Sequence[Any]:
         """Run on arrays, and raise if a result has NaN, where this thread wants that."""

@@ -341,7 +341,7 @@ def test_the_reference_is_chosen_by_dtype_and_packages(monkeypatch: pytest.Monke
     assert ft.debug.precision(np.sin)(1.0).reference.startswith("mpmath")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     assert ft.debug.precision(np.sin)(1.0).reference == "longdouble"
-    with pytest.raises(UnsupportedFunctionError, match=r"functrace\[precision\]"):
+    with pytest.raises(UnsupportedFunctionError, match=r"functrace-numpy\[precision\]"):
         ft.debug.precision(np.sin)(np.longdouble(1.0))
 
 
@@ -361,3 +361,36 @@ def test_the_precision_of_mpmath_stays() -> None:
     before = mpmath.mp.dps
     ft.debug.precision(versine)(1e-25)
     assert mpmath.mp.dps == before
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("stack", [(), (3,)])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_linear_algebra_with_more_digits(
+    size: int, stack: tuple[int, ...], is_complex: bool
+) -> None:
+    from functrace.diagnostics.multiprecision import Multiprecision
+    from functrace.ops.cholesky import cholesky_p
+    from functrace.ops.linalg import det_p, inv_p, solve_p
+
+    rng, more = np.random.default_rng(size), Multiprecision(40)
+
+    def applied(primitive: Any, *operands: Any) -> Any:
+        lifted = [more.lift(x) for x in operands]
+        (found,) = more.apply(primitive, lifted, (), is_complex=is_complex) or ()
+        return np.asarray(found).astype(complex)
+
+    a = rng.normal(size=(*stack, size, size)) + 1j * is_complex * rng.normal(size=(size, size))
+    a = a if is_complex else a.real
+    b, v = rng.normal(size=(*stack, size, 2)), rng.normal(size=size)
+    positive = a @ np.conj(np.swapaxes(a, -1, -2)) + size * np.eye(size)
+    for found, expected in (
+        (applied(solve_p, a, b), np.linalg.solve(a, b)),
+        (applied(inv_p, a), np.linalg.inv(a)),
+        (applied(det_p, a), np.linalg.det(a)),
+        (applied(cholesky_p, positive), np.linalg.cholesky(positive)),
+        (applied(solve_p, a[(0,) * len(stack)], v), np.linalg.solve(a[(0,) * len(stack)], v)),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+    singular = np.zeros_like(a)
+    assert np.isnan(applied(solve_p, singular, b)).all() and not applied(det_p, singular).any()
