@@ -45,11 +45,11 @@ class Residual:
             computes it.
         why: the operation whose derivative reads it first, if known.
         source: the user's line that it comes from, if known.
-        each: whether there is one for each step of a loop whose length is known at run time only.
-        is_packed: whether a policy stores it in another form, so that the kept bytes are unknown.
+        each: True if there is one for each step of a loop whose length is known at run time only.
+        is_packed: True if a policy stores it in another form, so that the kept bytes are unknown.
         storage: the form: ``packed``, ``compressed by int8``, ``offloaded`` …; empty if it is kept
             as it is.
-        is_offloaded: whether it is kept in a file.
+        is_offloaded: True if it is kept in a file.
     """
 
     aval: ShapeDtype
