@@ -409,7 +409,7 @@ def precision(
         (11, 'cancellation', '4.99999999999875e-7')
 
     Cost:
-        about 20 us per operation, and three times the array work; with mpmath, 2 to 30 us per
+        about 0.2 ms per operation, and three times the array work; with mpmath, 20 to 50 us per
         element and operation, again for each time that more digits are needed. All values are kept.
     """
     name = function_name(f)

@@ -340,7 +340,7 @@ def _result(compared: Comparison, number: int, x: Array) -> ResultPrecision:
 
 def _row(compared: Comparison, kept: Measurement) -> OperationPrecision:
     program, k = kept.frame.program, kept.k
-    equation = next(e for e in program.equations if e.outputs[0] is program.variables[k])
+    equation = program.equation(k)
     digits = digits_of(np.asarray(kept.value).dtype)
     return OperationPrecision(
         one_line(equation_text(equation)),

@@ -315,7 +315,7 @@ def described(origin: Origin, mapped: Sequence[MappedLines] = ()) -> NonfiniteOr
     frame, k = origin.frame, origin.k
     program = frame.program
     primitive, operands, _ = program.ops[k]
-    equation = next(e for e in program.equations if e.outputs[0] is program.variables[k])
+    equation = program.equation(k)
     at = values_at(origin)
     shown: list[OperandValues] = []
     for n, i in enumerate(operands):

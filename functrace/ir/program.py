@@ -20,6 +20,7 @@ Layer: 0.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import keyword
 import os
@@ -490,10 +491,24 @@ class Program:
             )
         return tuple(made)
 
-    @property
+    @cached_property
     def equation_ids(self) -> tuple[int, ...]:
         """The variable of the first result of each of `equations`, by its number."""
         return tuple([i for i, op in enumerate(self.ops) if op[0] not in (INPUT, CONSTANT, RESULT)])
+
+    def equation(self, k: int) -> Equation:
+        """Return one of `equations`.
+
+        Args:
+            k: the variable of its first result, one of `equation_ids`.
+
+        Example:
+            >>> import numpy as np, functrace as ft
+            >>> program = ft.trace(lambda x: np.sin(x) * 2.0)(1.0)
+            >>> program.equation(program.equation_ids[1]).primitive
+            mul
+        """
+        return self.equations[bisect.bisect_left(self.equation_ids, k)]
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -239,7 +239,7 @@ def _inside(walk: _EvaluatedProgram, k: int, mode: str, chosen: Settings) -> Fai
 
 def _described(program: Program, k: int, number: int) -> FailingEquation:
     primitive, _, params = program.ops[k]
-    equation = next(e for e in program.equations if e.outputs[0] is program.variables[k])
+    equation = program.equation(k)
     held = next((param.name for param in params if isinstance(param, Program)), None)
     words = [
         primitive.name,
