@@ -104,7 +104,7 @@ class Multiprecision(Arithmetic):
     real = complex_ = np.dtype(object)
 
     def __init__(self, digits: int, *, is_perturbed: bool = False) -> None:
-        self.context = mpmath.MPContext()  # its own, so that the process's precision stays
+        self.context: Any = mpmath.MPContext()  # its own, so that the process's precision stays
         self.context.dps = digits
         super().__init__(self.context.eps * 1 if is_perturbed else None)
         self._convert = np.frompyfunc(self._number, 1, 1)
