@@ -29,8 +29,8 @@ class Config:
         block: elements of a block (65,536 by default); arrays of at least four blocks are tiled.
         keep_freed_memory: True to keep freed memory of large arrays for the next call (glibc only;
             False by default).
-        native: None (the default) to compile programs on small arrays to machine code once they
-            have run 1,000 times, if their results then equal NumPy's to the bit; True to compile
+        native: None (the default) to compile programs to machine code once they have run 1,000
+            times, if their results then equal NumPy's to the bit; True to compile
             after 32 runs, with rounding as the native backend has it; False not to. It holds for
             ``jit`` without a backend and for un-jitted transforms, where llvmlite is installed.
         check_nans: True to raise `functrace.errors.NanError` at the user's line where a call makes
@@ -97,12 +97,12 @@ class Config:
 
     @property
     def native(self) -> bool | None:
-        """Which programs on small arrays are compiled to machine code once they run often.
+        """Which programs are compiled to machine code once they run often.
 
         None: those whose results then equal NumPy's to the bit (no elementary functions, products
         of matrices or factorizations); True: all, up to rounding; False: none. Functions that are
         jitted from then on use it, unless they name a ``backend``, and so do un-jitted transforms
-        whose calls record the same operations. It needs the extra ``native`` (llvmlite).
+        whose calls record the same operations on small arrays. It needs the extra ``native`` (llvmlite).
         """
         return NATIVE[0]
 

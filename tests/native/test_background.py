@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.api.staging.background import COMPILER
+from functrace.api.staging.background import COMPILER, TIMED_CALLS, FasterForm
 from functrace.errors import NotDifferentiableError
 from functrace.executor.runner import OFTEN
 
@@ -189,3 +189,104 @@ def test_the_default_keeps_signs_of_clipped_zeros(bounds: tuple[float, float]) -
         f(x)
     COMPILER.wait()
     np.testing.assert_array_equal(f(x), before)
+
+
+BIG = np.random.default_rng(1).random((300, 1000))
+LARGE_EXACT: dict[str, Any] = {
+    "elementwise": lambda x: np.sqrt(x * x + 1.0) - x / (1.0 + x),
+    "sum": lambda x: np.sum(x * x + 1.0),
+    "stencil": lambda x: np.roll(x, 1, 0) + np.roll(x, -1, 1) - 2.0 * x,
+    "turned": lambda x: (x.T * 2.0 + 1.0).T,
+}
+TIMED: dict[str, Any] = {
+    "elementwise": (lambda x: np.sin(x) * x + np.exp(-x), BIG),
+    "softmax": (lambda x: np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True), BIG),
+    "eigenvalues": (lambda x: np.linalg.eigvalsh(x @ x.T) * np.sin(x[0]), BIG[:5, :5]),
+    "eigenvalues in a loop": (
+        lambda x: ft.scan(lambda c, y: (c + np.linalg.eigvalsh(np.outer(y, y)), c), x[0], x)[0],
+        BIG[:5, :5],
+    ),
+}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("name", LARGE_EXACT)
+def test_large_arrays_keep_all_bits_by_default_whichever_form_is_faster(name: str) -> None:
+    f = ft.jit(ft.value_and_grad(lambda x: np.sum(LARGE_EXACT[name](x))))
+    value, gradient = ft.jit(f, backend="numpy")(BIG)
+    seen = set()
+    for k in range(OFTEN + 2 * TIMED_CALLS + 2):
+        found = f(BIG)
+        np.testing.assert_array_equal(found[0], value)
+        np.testing.assert_array_equal(found[1], gradient)
+        assert found[1].strides == gradient.strides
+        if k == OFTEN:
+            COMPILER.wait()
+            seen.add(type(_only_program(f).run))
+    assert seen == {FasterForm}  # (it was timed)
+    assert type(_only_program(f).run) is not FasterForm
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_what_may_be_slower_as_machine_code_is_timed_first(name: str) -> None:
+    function, x = TIMED[name]
+    f = ft.jit(function, backend="auto")
+    expected = ft.jit(function, backend="numpy")(x)
+    seen = []
+    for k in range(OFTEN + 2 * TIMED_CALLS + 2):
+        np.testing.assert_allclose(f(x), expected, rtol=1e-12, atol=1e-12)
+        if k == OFTEN:
+            COMPILER.wait()
+        seen.append(type(_only_program(f).run) is FasterForm)
+    assert any(seen)
+    assert not seen[-1]
+
+
+def _only_program(f: Any) -> Any:
+    """Return the staged program of a jitted function that has one."""
+    (found,) = f.cache_clear.__self__.entries.values()
+    return found
+
+
+@pytest.mark.parametrize("faster", [0, 1])
+def test_the_faster_form_stays(faster: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("functrace.api.staging.background.time.perf_counter", lambda: now)
+    calls = [0, 0]
+
+    def form(n: int) -> Callable[..., tuple[int]]:
+        def run(x: int) -> tuple[int]:
+            nonlocal now
+            calls[n] += 1
+            now += 9.0 if calls[n] == 1 else 1.0 if n == faster else 2.0  # (the first is slow)
+            if x < 0:
+                raise ValueError(x)
+            return (n,)
+
+        return run
+
+    chosen: list[Any] = []
+    forms = form(0), form(1)
+    both = FasterForm(*forms, chosen.append)
+    with pytest.raises(ValueError, match="-1"):  # (a call that raises is not timed)
+        both(-1)
+    seen = [both(1)[0] for _ in range(2 * TIMED_CALLS)]
+    assert sorted(seen) == [0] * TIMED_CALLS + [1] * TIMED_CALLS
+    assert chosen == [forms[faster]]
+
+
+def test_forms_are_timed_under_threads() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    f = ft.jit(lambda x: np.tanh(x) * x, backend="auto")
+    expected = np.tanh(BIG) * BIG
+
+    def work(_: int) -> None:
+        for _ in range(30):
+            np.testing.assert_allclose(f(BIG), expected, rtol=1e-14)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+        COMPILER.wait()
+        list(pool.map(work, range(4)))
+    assert type(_only_program(f).run) is not FasterForm

@@ -27,7 +27,7 @@ Accuracy: TypeAlias = Literal["ulp", "numpy"]
 
 
 class WhenHot(NamedTuple):
-    """NumPy source first; machine code for programs on small arrays that run often.
+    """NumPy source first; machine code for programs that run often.
 
     Args:
         calls: calls after which a program is compiled.

@@ -2,8 +2,8 @@
 
 The first calls run NumPy's form. When a program has been called often enough, a thread compiles it;
 LLVM works without Python's lock. The finished function takes the place of NumPy's form as a whole,
-so a call never waits. Programs whose operations are on large arrays stay with NumPy, which uses all
-cores for them, and so do programs of which a part has no native form.
+so a call never waits. NumPy may be faster for operations on large arrays, and for programs of which
+a part has no native form: both forms of these run in turn for some calls, and the faster one stays.
 
 Un-jitted transforms are recorded at every call as ever; the machine code of an equal recording runs
 in the place of the instruction list (`compile_hot`).
@@ -14,6 +14,7 @@ Layer: 8.
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
@@ -97,6 +98,38 @@ before_fork(COMPILER.prepare_fork)
 after_fork(COMPILER.forget)
 
 
+TIMED_CALLS: Final = 3
+"""Calls of each form of a program that are timed."""
+
+
+@final
+class FasterForm:
+    """Run two forms of a program in turn, on the user's calls, and keep the faster one.
+
+    Args:
+        plain: NumPy's form.
+        native: machine code.
+        ready: called with the faster one.
+    """
+
+    def __init__(
+        self, plain: Compiled, native: Compiled, ready: Callable[[Compiled], None]
+    ) -> None:
+        self._forms, self._ready = (plain, native), ready
+        self._seconds: tuple[list[float], list[float]] = ([], [])
+
+    def __call__(self, *arguments: object) -> Sequence[Any]:
+        """Run the form that has been timed less often."""
+        plain, native = self._seconds
+        n = int(len(native) <= len(plain))
+        start = time.perf_counter()
+        results = self._forms[n](*arguments)
+        self._seconds[n].append(time.perf_counter() - start)
+        if min(len(plain), len(native)) >= TIMED_CALLS:
+            self._ready(self._forms[min(native) < min(plain)])
+        return results
+
+
 def counted(
     program: Program, passes: Sequence[Pass], when: WhenHot, ready: Callable[[Compiled], None]
 ) -> Compiled:
@@ -106,18 +139,17 @@ def counted(
         program: the program.
         passes: the user's passes.
         when: the number of calls, and the accuracy.
-        ready: called in another thread with the function of machine code.
+        ready: called in another thread with what runs from then on: the function of machine code,
+            or a `FasterForm`, which calls it again.
     """
     plain = compile_at_once(program, passes=passes)
-    if mean_bytes(program) >= LARGE:
-        return plain
     left = when.calls
 
     def counting(*arguments: object) -> Sequence[Any]:
         nonlocal left
         left -= 1
         if left == 0:
-            _submit(lambda: program, passes, when.is_exact, True, ready)
+            _submit(lambda: program, passes, when.is_exact, plain, ready)
         return plain(*arguments)
 
     return counting
@@ -133,20 +165,20 @@ def compile_hot(
         ready: called in another thread with the function of machine code.
         is_exact: True if results have to equal NumPy's to the bit.
     """
-    _submit(program, (), is_exact, False, ready)
+    _submit(program, (), is_exact, None, ready)
 
 
 def _submit(
     make: Callable[[], Program],
     passes: Sequence[Pass],
     is_exact: bool,
-    falls_back: bool,
+    plain: Compiled | None,
     ready: Callable[[Any], None],
 ) -> None:
     """Compile a program in the thread.
 
-    Nothing happens without a usable llvmlite, for a program of which a part has no native form,
-    and for one on large arrays.
+    Nothing happens without a usable llvmlite. A program on large arrays, or of which a part has no
+    native form, has to be faster than ``plain``; without that, nothing happens, either.
     """
     from functrace.native.llvm import is_usable
 
@@ -162,18 +194,30 @@ def _submit(
             program = make()
         except FunctraceError:
             return  # (the call raises the same error, at the user's line)
-        has_traced = any(isinstance(x, Tracer) for x in program.constant_values.values())
-        if has_traced or mean_bytes(program) >= LARGE:
+        if any(isinstance(x, Tracer) for x in program.constant_values.values()):
             return
         rows = EXACT_ROWS if is_exact else ROWS
         kinds = {program.ops[k][0] for k, _ in program.schedule} - {CONSTANT}
-        if not all(p.holds is not None or p in rows for p in kinds):
+        is_whole = all(p.holds is not None or p in rows for p in kinds)
+        is_timed = mean_bytes(program) >= LARGE or not is_whole
+        if is_timed and (plain is None or (is_exact and not is_whole)):
             return  # before any work on it
-        backend = NativeBackend(splits=False, falls_back=falls_back, is_exact=is_exact)
+
+        def compiled() -> Compiled:
+            backend = NativeBackend(is_timed, falls_back=plain is not None, is_exact=is_exact)
+            return compile_at_once(program, passes=passes, backend=backend)
+
         try:
-            run = compile_at_once(program, passes=passes, backend=backend)
-        except NoNativeForm:
-            return
-        ready(run)
+            run = compiled()
+        except NoNativeForm:  # in the body of a loop, or for the program's length
+            if is_timed or is_exact or plain is None:
+                return
+            is_timed = True
+            run = compiled()
+        if is_timed:
+            assert plain is not None
+            ready(FasterForm(plain, run, ready))
+        else:
+            ready(run)
 
     COMPILER.submit(job)
