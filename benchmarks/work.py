@@ -219,18 +219,22 @@ def measure(work: Work) -> tuple[Samples, dict[str, str]]:
                     samples[name][call].append(seconds[number - 1])
     repeats = {name: calibrate(run) for name, run in ready.items()}
     if AUTO in ready:
-        wait_for_compiler()
+        run_until_compiled(ready[AUTO])
     for k, name in turns(list(ready), work.rounds):
         if k < 3 or sum(samples[name]["later"]) * repeats[name] < PATIENCE:
             samples[name]["later"].append(timed(ready[name], repeats[name]))
     return samples, skipped
 
 
-def wait_for_compiler() -> None:
-    """Wait until the thread that compiles hot programs is idle."""
-    from functrace.api.staging.background import COMPILER
+def run_until_compiled(run: Callable[[], object]) -> None:
+    """Call a function with ``backend="auto"`` until its final form runs."""
+    from functrace.api.staging.background import COMPILER, TIMED_CALLS
+    from functrace.executor.runner import OFTEN
 
-    COMPILER.wait()
+    for calls in (OFTEN, 2 * TIMED_CALLS):
+        for _ in range(calls):
+            run()
+        COMPILER.wait()
 
 
 def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:

@@ -237,7 +237,8 @@ def jit(
             LLVM makes in 20 to 500 ms (the extra ``native``). Operations without a native form run
             in NumPy. Machine code returns NumPy's results up to rounding. "auto": NumPy code first,
             machine code once a program has been called 32 times; it is compiled in another thread,
-            and has to be faster on the next calls where arrays are large or parts run in NumPy. By default likewise, but after 1,000 calls, and only programs whose
+            and has to be faster on the next calls where arrays are large or parts run in NumPy.
+            By default likewise, but after 1,000 calls, and only programs whose
             results then equal NumPy's to the bit; `functrace.config.native` changes that.
         accuracy: "ulp" for elementary functions and small products that machine code computes
             itself, with errors of about one unit in the last place; "numpy" for results that equal
