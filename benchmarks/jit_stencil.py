@@ -45,7 +45,7 @@ def functrace():
 
 
 def functrace_scan():
-    """The same loop as JAX's: for XLA, which runs unrolled steps slowly."""
+    """The same loop as JAX's; XLA runs unrolled steps slowly."""
     import functrace as ft
 
     one = _step_with(np.roll)
@@ -146,6 +146,13 @@ WORKS = (
             "torch": torch,
             "autograd": autograd,
         },
+        (Target(0.7),),
+        rtol=2e-4,
+    ),
+    Work(
+        "jit-stencil-scan",
+        "the same with the loop as a scan, as JAX has it in both",
+        {"functrace": functrace_scan, "jax": jax},
         (Target(0.7),),
         rtol=2e-4,
     ),
