@@ -16,11 +16,14 @@ import hashlib
 import io
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
+from functrace.errors import ArgumentError
 
 try:
     import fcntl
@@ -33,14 +36,21 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` when the block ends, unless it raises.
 
     Args:
-        path: the file; of a symbolic link, its target is replaced.
+        path: the file; of a symbolic link, its target is replaced. The permissions of a file that
+            exists are kept.
+
+    Raises:
+        ArgumentError: if there is a device, a pipe or a socket, which a rename would replace.
     """
     target = Path(os.path.realpath(path))
+    mode = _mode_of(target)
     begin = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
     _remove_abandoned(target.parent, begin)
     part, file = _new_part(target.parent, begin)
     try:
         with file:
+            if mode is not None:
+                os.chmod(part, mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -65,25 +75,38 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         file.write(content)
 
 
+def _mode_of(target: Path) -> int | None:
+    """Return the permissions of a file; ``None`` if there is none."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # (renaming to a directory fails anyway)
+        raise ArgumentError(f"{target} is not a regular file", fix="pass the path of a file")
+    return mode & 0o777
+
+
 def _new_part(folder: Path, begin: str) -> tuple[Path, IO[bytes]]:
     """Create a part that no other process has, and lock it."""
     while True:
         part = folder / f"{begin}{secrets.token_hex(8)}.part"
         file = open(part, "x+b")  # noqa: SIM115  # (closed by the caller)
-        _lock(file)
-        if part.exists():  # no other writer has removed it before it was locked
+        if _lock(file) is not False and part.exists():
             return part, file
+        # Another writer has locked it first, and removes it.
         file.close()
 
 
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file; return False if another process has."""
+def _lock(file: IO[bytes]) -> bool | None:
+    """Lock a file; return False if another writer has, ``None`` if the file system has no locks."""
     if fcntl is None:
-        return True
+        return None
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # locked, or a file system without locks
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 

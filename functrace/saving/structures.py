@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrace.errors import ArgumentError, ParseError, UnsupportedFunctionError
+from functrace.errors import ArgumentError, FunctraceError, UnsupportedFunctionError
 from functrace.saving.files import is_extended
 from functrace.tree import flatten, unflatten
 from functrace.tree.nodes import fields_of
@@ -30,8 +30,8 @@ Read: TypeAlias = Callable[[int], np.ndarray[Any, Any]]
 NOTHING: Final = object()
 """In place of ``like``, where it is not given."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LONG: Final = 10_000
-"""Bits of an integer up to which it is written in decimals."""
+_LONG: Final = 2_000
+"""Bits of an integer up to which it is written in decimals, as Python does under every setting."""
 _LEAVES: Final = "leaves are arrays, numbers, strings, bytes and None; leave out the rest (functrace.tree.partition)"
 
 
@@ -49,7 +49,7 @@ def encode(node: PyTree, path: str, arrays: list[tuple[str, np.ndarray[Any, Any]
     kind = type(node)
     if kind is str and _SURROGATE.search(node):  # (JSON would join pairs of them)
         return {"text": node.encode("utf-8", "surrogatepass").hex()}
-    if kind is int and node.bit_length() > _LONG:  # (Python converts no longer ones to decimals)
+    if kind is int and node.bit_length() > _LONG:
         return {"int": hex(node)}
     if node is None or kind in (bool, int, str):
         return node
@@ -63,7 +63,9 @@ def encode(node: PyTree, path: str, arrays: list[tuple[str, np.ndarray[Any, Any]
         found = [encode(x, f"{path}[{k}]", arrays) for k, x in enumerate(node)]
         return {"deque": [found, node.maxlen]} if kind is deque else {kind.__name__: found}
     if kind in (dict, OrderedDict):
-        items = [(_key(k, path), encode(x, f"{path}[{k!r}]", arrays)) for k, x in node.items()]
+        items = [
+            (_key(k, path), encode(x, f"{path}[{_shown(k)}]", arrays)) for k, x in node.items()
+        ]
         return {kind.__name__: items}
     array = _array_of(node, path)
     if array is not None:
@@ -132,14 +134,13 @@ def decode(code: Code, like: PyTree, path: str, read: Read) -> Any:
         return deque(found, most) if kind == "deque" else made(found)
     if kind in ("dict", "OrderedDict"):
         keys = [decode(k, NOTHING, path, read) for k, _ in data]
-        if like is not NOTHING:
-            there = list(like) if isinstance(like, dict) else []
-            _check_same(kind, _names(keys), type(like).__name__, _names(there), path)
-        items = zip(keys, [x for _, x in data], strict=True)
+        parts = [NOTHING] * len(keys) if like is NOTHING else _values(kind, keys, like, path)
         values = {
-            k: decode(x, NOTHING if like is NOTHING else like[k], f"{path}[{k!r}]", read)
-            for k, x in items
+            k: decode(x, part, f"{path}[{_shown(k)}]", read)
+            for k, (_, x), part in zip(keys, data, parts, strict=True)
         }
+        if len(values) != len(keys):
+            raise ValueError("a dict has a key twice")
         return OrderedDict(values) if kind == "OrderedDict" else values
     if kind == "class":
         return _decode_class(data, like, path, read)
@@ -167,7 +168,16 @@ def _decode_class(data: Code, like: PyTree, path: str, read: Read) -> Any:
         )
     parts = zip(rows, children, strict=True)
     found = [decode(code, child, f"{path}.{entry}", read) for (entry, code), child in parts]
-    return unflatten(flatten(like, is_leaf=lambda x: x is not like)[1], found)
+    treedef = flatten(like, is_leaf=lambda x: x is not like)[1]
+    try:
+        return unflatten(treedef, found)
+    except FunctraceError:
+        raise
+    except Exception as error:
+        raise ArgumentError(
+            f"load: {path or 'the pytree'}, a {name}, cannot be made of the saved parts: {error}",
+            fix="its class must accept the parts that it had when it was saved",
+        ) from error
 
 
 def _children(node: PyTree) -> tuple[list[Any], list[str] | None]:
@@ -280,12 +290,11 @@ def _typed(
     """Return an array as it was: dtypes that a format does not have are stored as bytes."""
     if stored.dtype == np.uint8 and stored.ndim == 1:
         if stored.nbytes != dtype.itemsize * math.prod(shape):
-            raise ParseError(f"load: an array has {stored.nbytes} bytes, not {shape} of {dtype}")
+            raise ValueError(f"an array has {stored.nbytes} bytes, not {shape} of {dtype}")
         stored = stored.view(dtype).reshape(shape)
-    made = stored if stored.dtype == dtype else stored.reshape(-1).view(dtype).reshape(shape)
-    if made.shape != shape:
-        raise ParseError(f"load: an array has shape {made.shape}, not {shape}")
-    return made if made.flags.writeable else made.copy()
+    if (stored.dtype, stored.shape) != (dtype, shape):
+        raise ValueError(f"an array is {stored.dtype}{stored.shape}, not {dtype}{shape}")
+    return stored if stored.flags.writeable else stored.copy()
 
 
 def _checked(value: PyTree, like: PyTree, path: str) -> Any:
@@ -317,8 +326,28 @@ def _length(x: PyTree) -> object:
     return len(x) if isinstance(x, list | tuple | deque) else None
 
 
-def _names(keys: list[Any]) -> list[str]:
-    return sorted(f"{type(k).__name__} {k!r}" for k in keys)
+def _values(kind: str, keys: list[Any], like: PyTree, path: str) -> list[Any]:
+    """Return the values of a dict, in the order of keys that equal its own (NaN equals NaN)."""
+    there = sorted(like.items(), key=lambda item: _name(item[0])) if isinstance(like, dict) else []
+    order = sorted(range(len(keys)), key=lambda k: _name(keys[k]))
+    names, names_there = [_name(keys[k]) for k in order], [_name(k) for k, _ in there]
+    _check_same(kind, names, type(like).__name__, names_there, path)
+    values: list[Any] = [NOTHING] * len(keys)
+    for k, (_, value) in zip(order, there, strict=True):
+        values[k] = value
+    return values
+
+
+def _name(key: PyTree) -> str:
+    return f"{type(key).__name__} {_shown(key)}"
+
+
+def _shown(key: PyTree) -> str:
+    """Return the text of a key for messages."""
+    try:
+        return repr(key)
+    except ValueError:  # an integer with more digits than Python converts
+        return f"{hash(key):#x}"
 
 
 def _check_same(kind: str, parts: object, kind_there: str, parts_there: object, path: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -23,7 +24,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from functrace.errors import ArgumentError, ParseError, UnsupportedFunctionError
+from functrace.errors import ArgumentError, ParseError, TreeError, UnsupportedFunctionError
 from functrace.saving.files import atomic_file, is_extended
 from functrace.saving.structures import NOTHING, decode, encode
 from functrace.tree import flatten
@@ -58,8 +59,9 @@ def save(path: str | os.PathLike[str], tree: PyTree) -> None:
     Raises:
         ArgumentError: if a leaf cannot be saved (an object, a traced value, an array of objects), or
             a key of a dict is not a string, number, bytes, ``None`` or tuple of them.
-        TreeError: if the pytree contains itself.
+        TreeError: if the pytree contains itself, or is nested more deeply than Python's stack.
         UnsupportedFunctionError: if safetensors is not installed, for its files.
+        OSError: if the file cannot be written; the old file is left.
 
     Example:
         >>> import numpy as np, functrace as ft, tempfile
@@ -71,11 +73,15 @@ def save(path: str | os.PathLike[str], tree: PyTree) -> None:
     Cost:
         the file is written once, and read once for the checksum.
     """
+    _check_path("save", path)
     flatten(tree)  # refuses a pytree that contains itself
     arrays: list[tuple[str, np.ndarray[Any, Any]]] = []
-    code = encode(tree, "", arrays)
-    names = _unique_names([place for place, _ in arrays])
-    text = json.dumps({"version": _VERSION, "tree": code, "arrays": names})
+    try:
+        code = encode(tree, "", arrays)
+        names = _unique_names([place for place, _ in arrays])
+        text = json.dumps({"version": _VERSION, "tree": code, "arrays": names})
+    except RecursionError:
+        raise _too_deep("save: the pytree") from None
     named = dict(zip(names, [array for _, array in arrays], strict=True))
     if os.fsdecode(path).endswith(".safetensors"):
         content, at = _safetensors(named, text)
@@ -105,6 +111,7 @@ def load(path: str | os.PathLike[str], like: PyTree = None) -> Any:
         ArgumentError: if the structure, a shape or a dtype differs from that of ``like``, or if
             ``like`` is missing where a class is.
         FileNotFoundError: if there is no file.
+        TreeError: if the pytree is nested more deeply than Python's stack.
         UnsupportedFunctionError: if safetensors, or ml_dtypes for its dtypes, is not installed.
 
     Example:
@@ -116,7 +123,11 @@ def load(path: str | os.PathLike[str], like: PyTree = None) -> Any:
         ...     params, state = ft.load(f"{folder}/state.npz", like=(params, tx.init(params)))
         >>> state[0].count
         np.int32(0)
+
+    Cost:
+        the file is read twice; memory of the arrays and of twice the file at most, whatever is in it.
     """
+    _check_path("load", path)
     place = Path(path)
     with open(place, "rb") as file:
         try:
@@ -126,33 +137,59 @@ def load(path: str | os.PathLike[str], like: PyTree = None) -> Any:
             described = json.loads(text)
             if described["version"] != _VERSION:
                 raise ValueError(f"its version is {described['version']}, not {_VERSION}")
-            names = described["arrays"]
             wanted = NOTHING if like is None else like
-            return decode(described["tree"], wanted, "", lambda k: stored(names[k]))
+            names, turns = described["arrays"], itertools.count()
+
+            def read(number: int) -> np.ndarray[Any, Any]:
+                if number != next(turns):  # (or few bytes of a file would fill the memory)
+                    raise ValueError("its arrays are not in order, or one is read twice")
+                return stored(names[number])
+
+            if len(set(names)) != len(names):
+                raise ValueError("two arrays have one name")
+            return decode(described["tree"], wanted, "", read)
         except (ArgumentError, UnsupportedFunctionError):
             raise
+        except RecursionError:
+            raise _too_deep(f"load: the pytree in {place}") from None
         except _DAMAGE as error:
             raise ParseError(f"load: {place} is damaged: {error}", fix=_EARLIER) from error
 
 
 _DAMAGE = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, OverflowError,
-    RecursionError, NotImplementedError, struct.error, zipfile.BadZipFile,
+    NotImplementedError, struct.error, zipfile.BadZipFile,
 )  # fmt: skip
 """Errors that readers of formats raise for bytes that are none of the format."""
+
+
+def _check_path(what: str, path: object) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(
+            f"{what}: the path is a {type(path).__name__}",
+            fix="pass a string or a pathlib.Path first: functrace.save(path, tree)",
+        )
+
+
+def _too_deep(what: str) -> TreeError:
+    return TreeError(
+        f"{what} is nested more deeply than Python's stack allows here",
+        fix="make it flatter: a list instead of a linked chain; or raise sys.setrecursionlimit",
+    )
 
 
 def _unique_names(places: list[str]) -> list[str]:
     """Return names of arrays that any format and file system takes, close to their places."""
     used = {_STRUCTURE, "__metadata__"}
+    numbers: dict[str, int] = {}
     names: list[str] = []
     for place in places:
         words = re.findall(r"[A-Za-z0-9_-]+", place, re.ASCII)
         short = ".".join(words)[:100] or "array"
-        name, number = short, 1
+        name = short
         while name in used:
-            number += 1
-            name = f"{short}~{number}"
+            numbers[short] = numbers.get(short, 1) + 1
+            name = f"{short}~{numbers[short]}"
         used.add(name)
         names.append(name)
     return names
@@ -239,23 +276,37 @@ def _write_npz(file: IO[bytes], arrays: dict[str, np.ndarray[Any, Any]], text: s
 
 
 def _read_npz(file: IO[bytes]) -> tuple[str, Any]:
+    size = file.seek(0, os.SEEK_END)
     archive = zipfile.ZipFile(file)
-
-    if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-        raise ValueError("it has compressed members")
+    members = archive.infolist()
+    if any(m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1 for m in members):
+        raise ValueError("it has compressed or encrypted members")
+    if any(m.header_offset < 0 for m in members) or sum(m.file_size for m in members) > size:
+        raise ValueError("its members overlap")
 
     def stored(name: str) -> np.ndarray[Any, Any]:
         with archive.open(f"{name}.npy") as member:
-            if np.lib.format.read_magic(member) == (1, 0):
-                shape, _, dtype = np.lib.format.read_array_header_1_0(member)
-            else:
-                shape, _, dtype = np.lib.format.read_array_header_2_0(member)
+            shape, dtype = _header_of_npy(member)
             if math.prod(shape) * dtype.itemsize > archive.getinfo(f"{name}.npy").file_size:
                 raise ValueError(f"an array of shape {shape} is longer than the file")
             member.seek(0)
             return np.lib.format.read_array(member, allow_pickle=False)
 
     return archive.read(_STRUCTURE).decode(), stored
+
+
+def _header_of_npy(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and dtype of an array in NumPy's format."""
+    version = np.lib.format.read_magic(member)
+    formats = np.lib.format
+    read: Any = (
+        formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
+    )
+    try:
+        shape, _, dtype = read(member)
+    except Exception as error:  # of NumPy, ast and tokenize, MemoryError for many brackets, too
+        raise ValueError(f"an array has no header of NumPy: {error}") from error
+    return shape, dtype
 
 
 def _as_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -273,10 +324,17 @@ def _check_safetensors(what: str) -> None:
 def _safetensors(arrays: dict[str, np.ndarray[Any, Any]], text: str) -> tuple[bytes, int]:
     """Return the content of a file of safetensors, and the place of its checksum."""
     _check_safetensors("save")
+    from safetensors import SafetensorError
     from safetensors.numpy import save as serialized
 
     data = {name: _storable(x) for name, x in arrays.items()}
-    content = serialized(data, {"functrace": _ZEROS.decode() + text})
+    try:
+        content = serialized(data, {"functrace": _ZEROS.decode() + text})
+    except SafetensorError as error:
+        raise ArgumentError(
+            f"save: safetensors does not store the pytree: {error}",
+            fix="save it as an npz file, or long strings and bytes as arrays of uint8",
+        ) from error
     return content, content.index(_KEY) + len(_KEY)
 
 
