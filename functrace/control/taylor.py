@@ -1,8 +1,10 @@
-"""Taylor mode of programs with loops and branches: `taylor_program`.
+"""Taylor mode of programs with loops and branches: `taylor_program` and `laplacian_program`.
 
 A loop or branch on power series is the same loop or branch whose body computes all coefficients: the
 coefficients of a carry are carried, and those of a result are results. (Other operations with
-sub-programs are inlined, or use their jvp rules; see functrace/transforms/taylor.)
+sub-programs are inlined, or use their jvp rules; see functrace/transforms/taylor.) The first-order
+coefficients of collapsed Taylor mode have an axis of directions in front, which is moved behind the
+axis of steps or examples.
 
 Layer: 5.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from functrace.control.carries import split_body
 from functrace.control.cond import cond_p, cond_program
@@ -24,8 +26,9 @@ from functrace.ir.parts import output_avals, reordered, restrict
 from functrace.ir.primitive import Params, Primitive
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
-from functrace.ops.shaping import broadcast_to
+from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.transforms.building import finish, operand_of, remembered
+from functrace.transforms.taylor.collapsed import CollapsedWalk
 from functrace.transforms.taylor.rules import RULES
 from functrace.transforms.taylor.series import Given, Rule, Series, TaylorWalk, zeros
 from functrace.transforms.vmap import reached_outputs
@@ -88,7 +91,7 @@ def _taylor_program(
         mask = list(islice(present, order)) if flag else []
         later = [into.new_input(aval) if has else None for has in mask]
         inputs.append(Given(aval, [first, *later]))
-    walk = TaylorWalk(into, order, STRUCTURES)
+    walk = TaylorWalk(into, order, {**RULES, **STRUCTURES})
     found = walk.run(program, inputs)
     avals = output_avals(program)
     outs = [operand_of(into, x.coefficient(0), aval) for x, aval in zip(found, avals, strict=True)]
@@ -97,16 +100,121 @@ def _taylor_program(
     return finish(into, outs, program, f"taylor_of_{program.name}")
 
 
-def _later(series: Series, order: int, shape: tuple[int, ...] | None = None) -> list[Any]:
-    """Return all coefficients of an operand but the first, zeros filled in."""
-    aval = series.aval
-    assert aval is not None
+Walk: TypeAlias = TaylorWalk | CollapsedWalk
+
+
+def laplacian_program(
+    program: Program,
+    size: int,
+    active: Sequence[bool],
+    count: int | None = None,
+    *,
+    units: bool = False,
+) -> Program:
+    """Make the program of outputs and of the sums of their second-order coefficients.
+
+    Args:
+        program: the program.
+        size: number of directions.
+        active: one flag per input: True if it moves along the directions.
+        count: number of outputs, from the first on, that have coefficients; by default all.
+        units: True if the directions are the unit vectors of the only active input.
+
+    Returns:
+        a program whose inputs are the program's, then the directions of each active input, with a
+        first axis of ``size``, and whose outputs are the program's, then, for each of the first
+        ``count``, half of the sum of second derivatives along the directions.
+
+    Raises:
+        NotDifferentiableError: if an operation has no derivative.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> program = ft.trace(lambda x: np.sum(x**3))(np.ones(2))
+        >>> ft.evaluate(laplacian_program(program, 2, [True]), np.array([1.0, 2.0]), np.eye(2))
+        (np.float64(9.0), np.float64(9.0))
+
+    Cost:
+        ``size`` times the tangent of the program, and a few times the program.
+    """
+    made = _collapsed_program(program, size, active, count, False, units)
+    behind = len(program.output_ids)
+    outs = [*made.output_ids[:behind], *made.output_ids[behind + 1 :: 2]]
+    return restrict(made, made.input_ids, outs, keep=True).program
+
+
+def _collapsed_program(
+    program: Program,
+    size: int,
+    active: Sequence[bool],
+    count: int | None,
+    seconds: bool,
+    units: bool,
+) -> Program:
+    """Make the program of coefficients 1 and 2; with ``seconds``, second-order coefficients of
+    active inputs are inputs, too."""
+    into = ArrayRecording(f"laplacian of {program.name}", keeps_source=False)
+    firsts = [into.new_input(program.avals[i]) for i in program.input_ids]
+    walk = CollapsedWalk(into, size, STRUCTURES, taylor_program)
+    inputs: list[Series] = []
+    for i, first, flag in zip(program.input_ids, firsts, active, strict=True):
+        aval = program.avals[i]
+        later: list[Any] = []
+        if flag:
+            later = [into.new_input(ShapeDtype((size, *aval.shape), aval.dtype))]
+            later += [into.new_input(aval)] if seconds else []
+        inputs.append(Given(aval, [first, *later]))
+        if flag and units:
+            walk.units.add(id(inputs[-1]))
+    found = walk.run(program, inputs)
+    avals = output_avals(program)
+    outs = [operand_of(into, x.coefficient(0), aval) for x, aval in zip(found, avals, strict=True)]
+    for x, aval in zip(found[:count], avals, strict=False):
+        along = ShapeDtype((size, *aval.shape), aval.dtype)
+        outs += [
+            operand_of(into, x.coefficient(1), along),
+            operand_of(into, x.coefficient(2), aval),
+        ]
+    return finish(into, outs, program, f"laplacian_of_{program.name}")
+
+
+def _expanded(walk: Walk, body: Program, flags: Sequence[bool]) -> Program:
+    """Return the program of all coefficients of a body, those of flagged inputs given."""
+    if isinstance(walk, CollapsedWalk):
+        return remembered(_collapsed_program, body, walk.size, flags, None, True, False)
+    return taylor_program(body, walk.order, flags)
+
+
+def _later(walk: Walk, series: Series, aval: ShapeDtype | None, stacked: bool = False) -> list[Any]:
+    """Return all coefficients of an operand but the first, zeros filled in.
+
+    Args:
+        walk: the walk.
+        series: the coefficients of the operand.
+        aval: of the coefficients that are returned; by default that of the operand.
+        stacked: True if the operand has an axis of steps or examples, which comes first.
+    """
+    own = aval if series.aval is None else series.aval
+    assert own is not None
+    shape = own.shape if aval is None else aval.shape
     made: list[Any] = []
-    for k in range(1, order + 1):
+    for k, lead in enumerate(walk.leads, 1):
         found = series.coefficient(k)
-        found = zeros(aval) if found is None else found
-        made.append(found if shape in (None, aval.shape) else broadcast_to(found, shape or ()))
+        if found is None:
+            found = zeros(ShapeDtype((*lead, *own.shape), own.dtype))
+        if stacked and lead:
+            found = moveaxis(found, 0, 1)
+        wanted = (shape[0], *lead, *shape[1:]) if stacked or shape != own.shape else (*lead, *shape)
+        made.append(found if shape_of(found) == wanted else broadcast_to(found, wanted))
     return made
+
+
+def _returned(walk: Walk, coefficients: Sequence[Any]) -> list[Any]:
+    """Return coefficients of a result with an axis of steps or examples: it is behind that of
+    directions."""
+    return [
+        moveaxis(x, 0, 1) if lead else x for lead, x in zip(walk.leads, coefficients, strict=True)
+    ]
 
 
 def _series(
@@ -131,11 +239,11 @@ def _firsts(operands: Sequence[Series]) -> list[Any]:
     return [series.coefficient(0) for series in operands]
 
 
-def _scan(walk: TaylorWalk, operands: Sequence[Series], params: Params, avals: Avals) -> Any:
+def _scan(walk: Walk, operands: Sequence[Series], params: Params, avals: Avals) -> Any:
     body, length, reverse, constants, carries = params
     order = walk.order
     flags, split = split_body(body, [not s.is_constant for s in operands], constants, carries)
-    joint = taylor_program(body, order, flags)
+    joint = _expanded(walk, body, flags)
     total, count = len(body.input_ids), len(body.output_ids)
     dots = _positions(flags, total, order)
     outs = [
@@ -166,22 +274,25 @@ def _scan(walk: TaylorWalk, operands: Sequence[Series], params: Params, avals: A
     for k, (series, flag) in enumerate(zip(operands, flags, strict=True)):
         if flag:
             spec = specs[k] if k < constants + carries else stacked_aval(length, specs[k])
-            values += [zeros(spec)] * order if series.aval is None else _later(series, order)
+            values += _later(walk, series, spec, stacked=k >= constants + carries)
     results = scan_program(step, [values[k] for k in sequence], length, reverse, *groups[:2])
     left = iter(results)
     firsts = list(islice(left, carries))
     later = [list(islice(left, order)) if flag else None for flag in split.active[:carries]]
     firsts += islice(left, count - carries)
-    later += [list(islice(left, order)) if flag else None for flag in split.active[carries:]]
+    later += [
+        _returned(walk, list(islice(left, order))) if flag else None
+        for flag in split.active[carries:]
+    ]
     return _series(avals, firsts, later)
 
 
-def _cond(walk: TaylorWalk, operands: Sequence[Series], params: Params, avals: Avals) -> Any:
+def _cond(walk: Walk, operands: Sequence[Series], params: Params, avals: Avals) -> Any:
     branches, batched = params
     which, *rest = operands
     order, chosen = walk.order, which.coefficient(0)
     flags = [not s.is_constant for s in rest]
-    made = [taylor_program(branch, order, flags) for branch in branches]
+    made = [_expanded(walk, branch, flags) for branch in branches]
     count = len(branches[0].output_ids)
     found = [reached_outputs(branch, flags) for branch in branches]
     needed = [any(pair) for pair in zip(*found, strict=True)]
@@ -195,34 +306,36 @@ def _cond(walk: TaylorWalk, operands: Sequence[Series], params: Params, avals: A
     size = shape_of(chosen)[0] if batched else 0
     for k, series in enumerate(rest):
         if flags[k]:
-            own = branches[0].avals[branches[0].input_ids[k]].shape
-            moved += _later(series, order, (size, *own) if batched else None)
+            own = branches[0].avals[branches[0].input_ids[k]]
+            whole = ShapeDtype((size, *own.shape), own.dtype) if batched else None
+            moved += _later(walk, series, whole, stacked=bool(batched) and batched[k])
     mapped = (*batched, *[True] * len(moved)) if batched else ()
     results = iter(cond_program(chosen, [*_firsts(rest), *moved], made, mapped))
     firsts = list(islice(results, count))
-    return _series(
-        avals, firsts, [list(islice(results, order)) if flag else None for flag in needed]
-    )
+    later = [list(islice(results, order)) if flag else None for flag in needed]
+    if batched:
+        later = [None if terms is None else _returned(walk, terms) for terms in later]
+    return _series(avals, firsts, later)
 
 
-def _while(walk: TaylorWalk, operands: Sequence[Series], params: Params, avals: Avals) -> Any:
+def _while(walk: Walk, operands: Sequence[Series], params: Params, avals: Avals) -> Any:
     trip = Trip._make(params)
     order = walk.order
     found = activity(trip, [not s.is_constant for s in operands])
     fixed, groups = trip.groups(operands)
-    dots = [c for s in fixed if not s.is_constant for c in _later(s, order)]
+    dots = [c for s in fixed if not s.is_constant for c in _later(walk, s, None)]
     starts = [
         [
             c
             for s, flag in zip(group, active.split.active, strict=False)
             if flag
-            for c in _later(s, order)
+            for c in _later(walk, s, None)
         ]
         for group, active in zip(groups, found, strict=True)
     ]
     bodies: list[Program] = []
     for phase, (body, (flags, split)) in enumerate(zip(trip.bodies, found, strict=True)):
-        joint = taylor_program(body, order, flags)
+        joint = _expanded(walk, body, flags)
         total, count, carried = len(body.input_ids), len(body.output_ids), trip.carries[phase]
         dot_of = _positions(flags, total, order)
         ends = [trip.constants, trip.constants + carried]
@@ -272,10 +385,5 @@ def _while(walk: TaylorWalk, operands: Sequence[Series], params: Params, avals: 
     return _series(avals, firsts, later)
 
 
-STRUCTURES: Mapping[Primitive, Rule] = {
-    **RULES,
-    scan_p: _scan,
-    cond_p: _cond,
-    while_p: _while,
-}
-"""Rules of loops and branches, and recurrences."""
+STRUCTURES: Mapping[Primitive, Rule] = {scan_p: _scan, cond_p: _cond, while_p: _while}
+"""Rules of loops and branches, of both walks."""

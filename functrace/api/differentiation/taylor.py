@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,22 +25,27 @@ from functrace.api.differentiation.jacobians import (
     at_arguments,
     basis_of,
     check_jacobian_arguments,
+    without_calls,
 )
 from functrace.api.differentiation.tangents import check_like
-from functrace.control.taylor import taylor_program
-from functrace.errors import ArgumentError, entry
+from functrace.control.taylor import laplacian_program, taylor_program
+from functrace.errors import ArgumentError, NotDifferentiableError, entry
 from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
-from functrace.ops.elementwise import mul
+from functrace.ops.elementwise import add, mul
 from functrace.ops.joining import stack
 from functrace.ops.reductions import reduce_sum
 from functrace.source import hide_own_frames
 from functrace.tracing.evaluate import evaluate_program
-from functrace.transforms import vmap_program
+from functrace.transforms import grad_program, jvp_program
 from functrace.transforms.building import finish, operand_of
+from functrace.transforms.sparsity import dependence, independent_groups
+from functrace.transforms.sparsity.compressed import FEWEST, MOST_ELEMENTS
 from functrace.tree import flatten, unflatten
+from functrace.typing import Array
 
 LAST_FACTORIAL = 170
 """Largest integer whose factorial is a float64."""
@@ -276,8 +281,10 @@ def laplacian(
     """Make a function that computes the Laplacian of ``f``: the sum of its second derivatives by
     every element of the arguments.
 
-    Second-order Taylor coefficients along all coordinates are computed in one mapped run; values,
-    which are the same for all of them, are computed once.
+    Values, first derivatives by all elements, and sums of second derivatives are propagated together
+    (forward Laplacian, collapsed Taylor mode). Elements without a mixed second derivative, as far as
+    the program shows, share one direction: an elementwise function takes one, a function at many
+    points as many as a point has coordinates.
 
     Args:
         f: a function of real arrays (pytrees of them) to arrays (pytrees of them).
@@ -300,12 +307,16 @@ def laplacian(
         np.float64(18.0)
 
     Cost:
-        about 3 times (number of input elements) times ``f``, in one mapped run. No residuals are
-        kept, unlike by a Hessian, which takes a gradient's tangent per element.
+        one tangent per direction, in one mapped run, and a few times ``f``; memory of the largest
+        intermediate array times the number of directions. That is half of what second-order Taylor
+        coefficients along each direction take. Where factorizations of matrices or softmax depend
+        on the arguments, these operations take both. Directions are chosen once per program, by the
+        pattern of the Hessian; functions with custom derivatives take one per element.
 
     Source:
         R. Li et al., A computational framework for neural network-based variational Monte Carlo with
-        Forward Laplacian (2024).
+        Forward Laplacian (2024); F. Dangel et al., Collapsing Taylor Mode Automatic Differentiation
+        (2025).
     """
     check_argnums(argnums, "laplacian")
     owner = f"laplacian of {function_name(f)}"
@@ -316,14 +327,14 @@ def laplacian(
         primals = tuple([args[k] for k in chosen])
         check_jacobian_arguments(primals, chosen, owner, False, complex_is_fine=False)
         point = Primals(f, primals, {}, owner)
-        size = sum([aval.size for aval in point.avals])
         with ArrayRecording(owner, is_run=True) as recording:
             call = RecordedCall(recording, at_arguments(f, args, chosen, kwargs), point.inputs)
             count = len(call.outputs)
             key = ("laplacian", point.active, count)
-            build = functools.partial(_laplacian_of, point, count, size)
-            runner, arguments = call.transformed(key, build)
-            flat = list(runner([*arguments, *basis_of(point.avals)], call.lines))
+            build = functools.partial(_laplacian_of, point, count)
+            made, arguments = call.transformed(key, build)
+            units: Sequence[Any] = basis_of(point.avals) if made.takes_units else ()
+            flat = list(made.runner([*arguments, *units], call.lines))
         values, found = flat[:count], flat[count:]
         result = unflatten(call.out_tree, found)
         return (unflatten(call.out_tree, values), result) if has_value else result
@@ -331,25 +342,69 @@ def laplacian(
     return summed
 
 
-def _laplacian_of(point: Primals, count: int, size: int, program: Program) -> Runner:
-    """Map second-order coefficients over all coordinates, and sum them."""
-    flags = point.flags(program)
-    made = taylor_program(program, 2, flags, count, [(True, False)] * len(point.avals))
-    outs = made.output_ids
-    chosen = [*outs[:count], *[outs[len(program.output_ids) + 2 * n + 1] for n in range(count)]]
-    part = restrict(made, made.input_ids, chosen, keep=True).program
-    moved = len(part.input_ids) - len(program.input_ids)
-    mapped = vmap_program(
-        part,
-        size,
-        [False] * len(program.input_ids) + [True] * moved,
-        [False] * count + [True] * count,
-    )
+class _Laplacian(NamedTuple):
+    """Runner of values and Laplacians.
+
+    Args:
+        runner: from the inputs, and all unit vectors if it takes them.
+        takes_units: False if the runner has its own directions, which are fewer.
+    """
+
+    runner: Runner
+    takes_units: bool
+
+
+def _laplacian_of(point: Primals, count: int, program: Program) -> _Laplacian:
+    """Sum second-order coefficients along all coordinates, or along sums of coordinates that have
+    no second derivative in common."""
+    flags, behind = point.flags(program), len(program.output_ids)
+    sizes = [aval.size for aval in point.avals]
+    groups = _independent_coordinates(program, flags, count) if sum(sizes) >= FEWEST else None
+    units = groups is None and len(point.avals) == 1 and len(point.avals[0].shape) == 1
+    width = sum(sizes) if groups is None else int(groups.max(initial=0)) + 1
+    made = laplacian_program(program, width, flags, count, units=units)
+    outs = [*made.output_ids[:count], *made.output_ids[behind:]]
+    part = restrict(made, made.input_ids, outs, keep=True).program
     into = ArrayRecording(f"laplacian of {program.name}", keeps_source=False)
-    given = [into.new_input(mapped.avals[i]) for i in mapped.input_ids]
-    found = evaluate_program(mapped, given)
+    seeded = len(program.input_ids)
+    given: list[Any] = [into.new_input(part.avals[i]) for i in part.input_ids[:seeded]]
+    if groups is None:
+        given += [into.new_input(part.avals[i]) for i in part.input_ids[seeded:]]
+    else:
+        members = groups == np.arange(width)[:, None]
+        parts = np.split(members, np.cumsum(sizes)[:-1], axis=1)
+        for own, aval in zip(parts, point.avals, strict=True):
+            given.append(own.reshape(width, *aval.shape).astype(aval.dtype))
+    found = evaluate_program(part, given)
     avals = [program.avals[i] for i in program.output_ids[:count]]
     results = [operand_of(into, x, aval) for x, aval in zip(found[:count], avals, strict=True)]
     for x, aval in zip(found[count:], avals, strict=True):
-        results.append(operand_of(into, mul(reduce_sum(x, (0,)), 2.0), aval))
-    return Runner(finish(into, results, mapped, f"laplacian_of_{program.name}"))
+        results.append(operand_of(into, mul(x, 2.0), aval))
+    runner = Runner(finish(into, results, part, f"laplacian_of_{program.name}"))
+    return _Laplacian(runner, groups is None)
+
+
+def _independent_coordinates(program: Program, flags: Sequence[bool], count: int) -> Array | None:
+    """Return groups of coordinates without mixed second derivatives; ``None`` if they are many."""
+    avals = [program.avals[i] for i in program.output_ids[:count]]
+    moving = [program.avals[i] for i, f in zip(program.input_ids, flags, strict=True) if f]
+    size = sum([aval.size for aval in moving])
+    if any(size * aval.size > MOST_ELEMENTS for aval in program.avals) or program.has_rules:
+        return None
+    if not count or any(aval.dtype.kind != "f" for aval in (*avals, *moving)):
+        return None
+    into = ArrayRecording(f"sum of {program.name}", keeps_source=False)
+    given = [into.new_input(program.avals[i]) for i in program.input_ids]
+    outs = evaluate_program(program, given)[:count]
+    total = functools.reduce(add, [reduce_sum(x, tuple(range(x.ndim))) for x in outs])
+    aval = ShapeDtype((), np.result_type(*[aval.dtype for aval in avals]))
+    summed = finish(into, [operand_of(into, total, aval)], program, f"sum_of_{program.name}")
+    try:
+        slopes = grad_program(without_calls(summed), flags, with_value=False)
+    except NotDifferentiableError:
+        return None  # loops of unknown length have no reverse mode; all directions are taken
+    pushed = jvp_program(slopes, flags)
+    parts = restrict(pushed, pushed.input_ids, pushed.output_ids[len(moving) :], keep=True)
+    tangents = [k >= len(program.input_ids) for k in range(len(pushed.input_ids))]
+    pattern = dependence(parts.program, tangents, len(moving))
+    return None if pattern is None else independent_groups(pattern.symmetric())

@@ -17,11 +17,16 @@ computing derivatives (2005).
 Layer: 4.
 """
 
-from functrace.transforms.sparsity.colouring import Colouring, coloured, symmetric_colouring
+from functrace.transforms.sparsity.colouring import (
+    Colouring,
+    coloured,
+    independent_groups,
+    symmetric_colouring,
+)
 from functrace.transforms.sparsity.compressed import compressed_jacobian, compressed_pullback
 from functrace.transforms.sparsity.patterns import Pattern, dependence
 
 __all__ = [
     "Colouring", "Pattern", "coloured", "compressed_jacobian", "compressed_pullback", "dependence",
-    "symmetric_colouring",
+    "independent_groups", "symmetric_colouring",
 ]  # fmt: skip

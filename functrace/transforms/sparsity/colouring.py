@@ -168,6 +168,29 @@ def coloured(pattern: Pattern) -> Array | None:
     return groups if int(groups.max(initial=0)) < size // 2 else None
 
 
+def independent_groups(pattern: Pattern) -> Array | None:
+    """Group the columns of a symmetric matrix so that it has no element between two of a group.
+
+    A vector of ones at a group's places then has, as v' H v, the sum of the group's diagonal
+    elements: the trace of a matrix takes one product per group.
+
+    Args:
+        pattern: a symmetric pattern.
+
+    Returns:
+        the group of every column, int; ``None`` if there are more than half as many groups as
+        columns.
+    """
+    size = pattern.shape[1]
+    above = pattern.rows < pattern.columns
+    first, second = pattern.rows[above], pattern.columns[above]
+    if 4 * len(first) > size * size:  # more than half of all pairs
+        return None
+    edges = np.repeat(np.arange(len(first)), 2)
+    ends = np.stack([first, second], axis=1).reshape(-1)
+    return coloured(Pattern(edges, ends, (max(len(first), 1), size)))
+
+
 def _fewest_groups(pattern: Pattern) -> Array:
     """Group the columns so that no two of a group have a common row: the fewest of several tries."""
     counts = np.bincount(pattern.rows, minlength=pattern.shape[0])

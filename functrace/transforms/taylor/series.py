@@ -98,7 +98,9 @@ class Derivative(Series):
 
     def _next(self, k: int) -> Coefficient:
         found = self.of.coefficient(k + 1)
-        return found if found is None or k == 0 else mul(found, float(k + 1))
+        if k == 0:  # a value, which operations take
+            return zeros(self.aval) if found is None and self.aval is not None else found
+        return found if found is None else mul(found, float(k + 1))
 
 
 @final
@@ -118,9 +120,10 @@ class Recurrence(Series):
         return self._compute(k)
 
 
-Rule: TypeAlias = Callable[["TaylorWalk", Sequence[Series], Params, tuple[ShapeDtype, ...]], Any]
-"""Called with the walk, the operands' series, the params, and the avals of the results; returns one
-series per result, or ``None`` if the jvp rule is to be used."""
+Rule: TypeAlias = Callable[[Any, Sequence[Series], Params, tuple[ShapeDtype, ...]], Any]
+"""Called with the walk (a `TaylorWalk`; for loops and branches also a `CollapsedWalk`), the
+operands' series, the params, and the avals of the results; returns one series per result, or
+``None`` if the jvp rule is to be used."""
 
 
 def total(terms: Sequence[Coefficient]) -> Coefficient:
@@ -147,6 +150,11 @@ class TaylorWalk:
         self._series: dict[Any, Any] = {}
         self._constants: dict[Any, Series] = {}
         self._derivatives: dict[int, Series] = {}
+
+    @property
+    def leads(self) -> tuple[tuple[int, ...], ...]:
+        """Shape in front of a value's own, of coefficients from 1 on: none."""
+        return ((),) * self.order
 
     def constant(self, value: Any) -> Series:
         """Return the series of a value that does not move; the same one for the same value."""
@@ -260,10 +268,10 @@ class _DerivedOperation:
         self._active = [
             not s.is_constant and s.aval is not None and is_differentiable(s.aval) for s in operands
         ]
-        self._single = _single(primitive, operands, params)
+        self._single = single_program(primitive, operands, params)
         self._count = len(avals)
         self._joint = jvp_program(self._single, self._flags(self._active))
-        moving, affine = _dependence(self._joint, self._flags(self._active), self._count)
+        moving, affine = dependence_of_tangents(self._joint, self._flags(self._active), self._count)
         self._moving, self._parts = moving, dict[tuple[bool, ...], Program]()
         self.results: list[Series] = []
         for place, aval in enumerate(avals):
@@ -341,7 +349,7 @@ class _DerivedOperation:
         return slope if slope is None or k == 1 else div(slope, float(k))
 
 
-def _single(primitive: Primitive, operands: Sequence[Series], params: Params) -> Program:
+def single_program(primitive: Primitive, operands: Sequence[Series], params: Params) -> Program:
     """Return the program of one operation, whose inputs are the operands but Python numbers."""
     build = Assembly()
     given = [
@@ -352,7 +360,9 @@ def _single(primitive: Primitive, operands: Sequence[Series], params: Params) ->
     return build.program(range(first, first + count), str(primitive)).interned()
 
 
-def _dependence(joint: Program, flags: Sequence[bool], count: int) -> tuple[list[bool], bool]:
+def dependence_of_tangents(
+    joint: Program, flags: Sequence[bool], count: int
+) -> tuple[list[bool], bool]:
     """Return which tangents of a jvp program depend on tangents, and if on tangents only."""
     total_inputs = len(flags)
     tangents = set(joint.input_ids[total_inputs:])
