@@ -155,10 +155,22 @@ def _object_code(text: str, level: int, vectorize: bool) -> bytes:
     options = binding.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization, options.slp_vectorization = vectorize, False
     builder = binding.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    _dispose(passes)
     if vectorize and _is_padded(str(module)):
         return _object_code(text, level, vectorize=False)
     return target.emit_object(module)
+
+
+def _dispose(passes: Any) -> None:
+    """Free a pass manager, which llvmlite 0.47 to 0.50 does not: its class inherits the empty method
+    of ``ObjectRef`` before that which frees (140 kB of memory per program).
+    """
+    binding = machine().binding
+    if type(passes)._dispose is binding.ffi.ObjectRef._dispose:
+        binding.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
 
 
 _DIVISIONS = re.compile(r"fdiv <(\d+) x (f|d)|@llvm\.sqrt\.v(\d+)(f32|f64)\(")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import subprocess
 import sys
@@ -125,3 +127,27 @@ def test_command_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--clear"]) == 0
     assert "removed 1 files" in capsys.readouterr().out
     assert not list(place.glob("*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux")
+def test_a_compilation_leaves_no_memory_behind(compilations: list[str]) -> None:
+    class Heap(ctypes.Structure):
+        _fields_ = [(f"n{k}", ctypes.c_size_t) for k in range(10)]
+
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        pytest.skip("the C library does not count its memory")
+    library.mallinfo2.restype = Heap
+
+    def used() -> int:
+        gc.collect()
+        found: int = library.mallinfo2().n7  # (bytes that are allocated)
+        return found
+
+    run()
+    for _ in range(3):
+        llvm.object_code(compilations[0])
+    before = used()
+    for _ in range(32):
+        llvm.object_code(compilations[0])
+    assert (used() - before) / 32 < 10_000  # (pass managers take some 100,000)
