@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import functrace as ft
+from functrace.api.differentiation.jacobians import HESSIAN_MODES
 from tests.fuzz.gradients import _directions, _finite, _plain_scalar, _same, scalar, setting
 from tests.fuzz.variants import Case, Raised, _partial, attempted
 
@@ -134,6 +135,22 @@ def _compare(case: Case) -> None:
         )
         along = lambda *d: sum(np.sum(a * v) for a, v in zip(ft.grad(f, nums)(*d), vs))
         _same(case, "grad of grad by JAX", lambda: ft.grad(along, nums)(*xs), curved, xs, 1e-7)
+        for mode in HESSIAN_MODES:
+            _same(
+                case,
+                f"hessian {mode} by JAX",
+                lambda mode=mode: _times(ft.hessian(f, nums, mode=mode)(*xs), vs),
+                curved,
+                xs,
+                1e-7,
+            )
+
+
+def _times(hessian: Any, vs: list[Any]) -> list[Any]:
+    """Return the product of a Hessian, by rows of blocks, with directions."""
+    return [
+        sum([np.tensordot(block, v, np.ndim(v)) for block, v in zip(row, vs)]) for row in hessian
+    ]
 
 
 JAX: dict[str, Callable[[Case], None]] = {"against_jax": against_jax}

@@ -180,6 +180,28 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
     )
 
 
+def check_choice(
+    owner: str, name: str, value: object, choices: Sequence[str], related: str = ""
+) -> None:
+    """Check that an argument is one of some words.
+
+    Args:
+        owner: name of the function, for errors.
+        name: name of the argument.
+        value: the argument.
+        choices: the words.
+        related: which function does something else, for errors.
+
+    Raises:
+        ArgumentError: if it is not.
+    """
+    if value not in choices:
+        raise ArgumentError(
+            f"{owner}: {name}={value!r} is not known",
+            fix="; ".join(filter(None, (f"pass one of {', '.join(choices)}", related))),
+        )
+
+
 def check_function(
     f: object, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)"
 ) -> None:

@@ -6,8 +6,8 @@ Layer: 8.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Literal, NamedTuple, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, Literal, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functrace.api.batching.mapping import vmap
 from functrace.api.capture.arguments import (
     as_value,
     check_argnums,
+    check_choice,
     check_leaf,
     function_name,
     is_position,
@@ -328,6 +329,12 @@ def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) ->
     return _ForwardJacobian(Runner(mapped), is_whole=False)
 
 
+HessianMode: TypeAlias = Literal[
+    "forward-over-reverse", "reverse-over-reverse", "forward-over-forward", "reverse-over-forward"
+]
+"""Outer mode, over inner mode."""
+
+
 @overload
 def hessian(
     f: Callable[P, tuple[Any, Aux]],
@@ -335,6 +342,7 @@ def hessian(
     *,
     has_aux: Literal[True],
     holomorphic: bool = False,
+    mode: HessianMode = "forward-over-reverse",
 ) -> Callable[P, tuple[Any, Aux]]: ...
 @overload
 def hessian(
@@ -342,6 +350,8 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
+    *,
+    mode: HessianMode = "forward-over-reverse",
 ) -> Callable[P, Any]: ...
 @entry
 def hessian(
@@ -349,8 +359,10 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    *,
+    mode: HessianMode = "forward-over-reverse",
 ) -> Callable[..., Any]:
-    """Make a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``.
+    """Make a function that computes the Hessian of ``f``, by default as ``jacfwd(jacrev(f))``.
 
     Args:
         f: a function of arrays (pytrees of them), usually to one real number.
@@ -360,6 +372,11 @@ def hessian(
             derivative.
         holomorphic: True if ``f`` is a holomorphic function of complex arguments. Otherwise
             arguments and results must be real.
+        mode: the modes of both derivatives, the outer one first. ``"forward-over-reverse"``:
+            `jacfwd` of `jacrev`. ``"reverse-over-reverse"``: for functions with `custom_vjp`, which
+            have no forward mode. ``"forward-over-forward"``: for `while_loop` without a maximum,
+            which has no reverse mode, and for functions of few elements with many results; keeps no
+            residuals. ``"reverse-over-forward"``: the same values, seldom faster.
 
     Returns:
         a function of ``f``'s arguments that returns the Hessian, or ``(hessian, aux)`` with
@@ -367,7 +384,8 @@ def hessian(
         pytrees are nested as in `jacrev`.
 
     Raises:
-        ArgumentError: if ``argnums`` names an argument that the call does not have.
+        ArgumentError: if ``argnums`` names an argument that the call does not have, or ``mode`` is
+            none of these.
         DtypeError: for integer arguments or results, for complex ones without ``holomorphic``, for
             real ones with it.
 
@@ -379,12 +397,23 @@ def hessian(
 
     Cost:
         (number of input elements) times a few ``f``, in one mapped run; for a banded Hessian, the
-        number of bands instead.
+        number of bands instead. ``"forward-over-forward"`` takes the square of the number of input
+        elements. `sparse_hessian` returns the elements that are not zero, by fewer sweeps.
     """
-    inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
-    return transformed("hessian", f)(
-        jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    check_choice(
+        "hessian", "mode", mode, HESSIAN_MODES, "functrace.sparse_hessian returns a sparse array"
     )
+    outer, inner = [JACOBIANS[name] for name in mode.split("-over-")]
+    found = inner(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return transformed("hessian", f)(
+        outer(found, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    )
+
+
+JACOBIANS: Mapping[str, Callable[..., Any]] = {"forward": jacfwd, "reverse": jacrev}
+HESSIAN_MODES = tuple([
+    f"{outer}-over-{inner}" for inner in ("reverse", "forward") for outer in ("forward", "reverse")
+])  # fmt: skip
 
 
 @overload

@@ -16,7 +16,12 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 import scipy.sparse
 
-from functrace.api.capture.arguments import check_argnums, function_name, normalize_argnums
+from functrace.api.capture.arguments import (
+    check_argnums,
+    check_choice,
+    function_name,
+    normalize_argnums,
+)
 from functrace.api.capture.record import RecordedCall
 from functrace.api.differentiation.gradients import Primals
 from functrace.api.differentiation.jacobians import (
@@ -24,7 +29,7 @@ from functrace.api.differentiation.jacobians import (
     check_jacobian_arguments,
     check_jacobian_results,
 )
-from functrace.errors import ArgumentError, ShapeError, entry
+from functrace.errors import ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
@@ -317,8 +322,8 @@ def sparse_jacobian(
         color is your Jacobian? (2005).
     """
     check_argnums(argnums, "sparse_jacobian")
-    _check_choice("sparse_jacobian", "mode", mode, ("auto", *COLOURINGS))
-    _check_choice("sparse_jacobian", "format", format, FORMATS)
+    check_choice("sparse_jacobian", "mode", mode, ("auto", *COLOURINGS))
+    check_choice("sparse_jacobian", "format", format, FORMATS)
     return SparseDerivative(f, "sparse_jacobian", argnums, mode, format, has_aux)
 
 
@@ -376,15 +381,8 @@ def sparse_hessian(
         algorithms with application to computing Hessians (2007).
     """
     check_argnums(argnums, "sparse_hessian")
-    _check_choice("sparse_hessian", "format", format, FORMATS)
+    check_choice("sparse_hessian", "format", format, FORMATS)
     return SparseDerivative(f, "sparse_hessian", argnums, "forward", format, has_aux)
-
-
-def _check_choice(owner: str, name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ArgumentError(
-            f"{owner}: {name}={value!r} is not known", fix=f"pass one of {', '.join(choices)}"
-        )
 
 
 def _check_scalar(call: RecordedCall, owner: str) -> None:

@@ -15,7 +15,7 @@ def rosenbrock(x: Vector) -> float:
 
 
 x: Vector = np.array([0.5, 1.0, 2.0])
-hessian: Vector = ft.hessian(rosenbrock)(x)
+hessian: Vector = ft.hessian(rosenbrock, mode="reverse-over-reverse")(x)
 product = ft.hvp(rosenbrock, (x,), (np.ones(3),))
 assert_type(product, Vector)
 np.testing.assert_allclose(hessian @ np.ones(3), product)
