@@ -125,7 +125,7 @@ def test_loops_and_branches_inside(policy: Any, kind: str) -> None:
         "while with most steps": lambda x: ft.while_loop(
             lambda s: np.sum(s * s) > 0.01, lambda s: step(s) * 0.5, x, max_steps=20
         ),
-        "fori_loop": lambda x: ft.fori_loop(0, 3, lambda k, x: step(x) * (k + 1.0), x),
+        "fori_loop": lambda x: ft.fori_loop(0, 3, lambda k, x: step(x) * (0.25 * k + 0.25), x),
         "cond": lambda x: ft.cond(x[0] > 0, step, lambda x: step(step(x)), x),
     }[kind]
     g = ft.checkpoint(f, policy=policy)

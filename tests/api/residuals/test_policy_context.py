@@ -390,7 +390,9 @@ def test_threads_have_their_own_policies() -> None:
             barrier.wait()
             for _ in range(50):
                 for found in (gradient(X), ft.grad(f)(X)):
-                    if not np.array_equal(found, expected):
+                    try:
+                        assert_same(found, expected)
+                    except AssertionError:
                         wrong.append(repr(policy))
 
     threads = [
