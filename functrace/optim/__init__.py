@@ -4,11 +4,12 @@
 ``updates, state = tx.update(grads, state, params)``, after which ``optim.apply_updates(params,
 updates)`` returns the new parameters. Everything is plain NumPy: a whole step of training is
 recorded, jitted, mapped and differentiated, by hyperparameters too. No argument is changed in place,
-and leaves keep their dtypes.
+and leaves keep their dtypes. Of complex parameters, pass ``np.conj`` of what `functrace.grad` returns,
+as in optax: the gradient is not conjugated, and the steepest ascent is.
 
 * rules.py: `sgd`, `adam`, `adamw`, `lion`, `rmsprop`
 * quasi_newton.py, linesearch.py: `lbfgs`, and its line search
-* scaling.py, clipping.py: the parts that rules are made of
+* moments.py, scaling.py, clipping.py: the parts that rules are made of
 * transformations.py: `chain`, `masked`, `apply_updates`
 * schedules.py: learning rates by the number of the step
 
@@ -25,17 +26,19 @@ from functrace.optim.clipping import (
     clip_by_norm,
     global_norm,
 )
+from functrace.optim.moments import (
+    scale_by_adam,
+    scale_by_lion,
+    scale_by_rms,
+    scale_by_stddev,
+    trace,
+)
 from functrace.optim.rules import adam, adamw, lion, rmsprop, sgd
 from functrace.optim.scaling import (
     add_decayed_weights,
     scale,
-    scale_by_adam,
     scale_by_learning_rate,
-    scale_by_lion,
-    scale_by_rms,
     scale_by_schedule,
-    scale_by_stddev,
-    trace,
 )
 from functrace.optim.schedules import (
     constant_schedule,

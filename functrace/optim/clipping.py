@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError
-from functrace.optim.leaves import Leaf, Number, each, like, norm, squared
+from functrace.optim.leaves import Leaf, Norm, Number, check_limit, each, like, norm
 from functrace.optim.transformations import GradientTransformation, stateless
 from functrace.typing import PyTree
 
@@ -18,7 +18,8 @@ from functrace.typing import PyTree
 def global_norm(tree: PyTree) -> Any:
     """Compute the Euclidean norm of all elements of a pytree.
 
-    Squares that would overflow do not: the elements are divided by the largest one first.
+    Squares that would overflow do not: the elements are divided by the largest one first. It has the
+    largest precision among the leaves, float32 at least.
 
     Args:
         tree: a pytree of arrays of floats.
@@ -34,7 +35,7 @@ def global_norm(tree: PyTree) -> Any:
         >>> global_norm({"w": np.array([3.0]), "b": np.array([4.0])})
         np.float64(5.0)
     """
-    return norm(tree)
+    return norm(tree).value()
 
 
 def clip(max_delta: Number) -> GradientTransformation:
@@ -47,6 +48,7 @@ def clip(max_delta: Number) -> GradientTransformation:
         the transformation.
 
     Raises:
+        ArgumentError: if the limit is negative.
         DtypeError: from ``update``, if a leaf is complex.
 
     Example:
@@ -55,6 +57,8 @@ def clip(max_delta: Number) -> GradientTransformation:
         >>> tx.update(np.array([-3.0, 0.5]), tx.init(np.zeros(2)))[0]
         array([-1. ,  0.5])
     """
+
+    check_limit("clip", max_delta)
 
     def one(g: Leaf) -> Any:
         if g.dtype.kind == "c":
@@ -77,6 +81,9 @@ def clip_by_block_rms(threshold: Number) -> GradientTransformation:
     Returns:
         the transformation.
 
+    Raises:
+        ArgumentError: if the limit is negative.
+
     Example:
         >>> import numpy as np
         >>> tx = clip_by_block_rms(1.0)
@@ -84,13 +91,12 @@ def clip_by_block_rms(threshold: Number) -> GradientTransformation:
         array([ 1., -1.])
     """
 
+    check_limit("clip_by_block_rms", threshold)
+
     def one(g: Leaf) -> Any:
-        if not np.size(g):
-            return g
-        size = np.mean(squared(g))
-        is_above = size > like(threshold, size) * like(threshold, size)
-        root = np.sqrt(np.where(is_above, size, np.ones_like(size))) / like(threshold, size)
-        return g / like(np.where(is_above, root, np.ones_like(root)), g)
+        size = norm(g)
+        mean = size.ratio / max(np.size(g), 1) ** 0.5
+        return Norm(size.unit, mean).limit(g, threshold)
 
     return stateless(lambda updates, params: each(one, updates))
 
@@ -104,13 +110,17 @@ def clip_by_norm(max_norm: Number) -> GradientTransformation:
     Returns:
         the transformation.
 
+    Raises:
+        ArgumentError: if the limit is negative.
+
     Example:
         >>> import numpy as np
         >>> tx = clip_by_norm(1.0)
         >>> tx.update([np.array([3.0, 4.0]), np.array([0.5])], tx.init([np.zeros(2), np.zeros(1)]))[0]
         [array([0.6, 0.8]), array([0.5])]
     """
-    return stateless(lambda updates, params: each(lambda g: _within(g, norm(g), max_norm), updates))
+    check_limit("clip_by_norm", max_norm)
+    return stateless(lambda updates, params: each(lambda g: norm(g).limit(g, max_norm), updates))
 
 
 def clip_by_global_norm(max_norm: Number) -> GradientTransformation:
@@ -122,6 +132,9 @@ def clip_by_global_norm(max_norm: Number) -> GradientTransformation:
     Returns:
         the transformation. A NaN in one array makes all updates NaN.
 
+    Raises:
+        ArgumentError: if the limit is negative.
+
     Example:
         >>> import numpy as np
         >>> tx = clip_by_global_norm(1.0)
@@ -132,15 +145,10 @@ def clip_by_global_norm(max_norm: Number) -> GradientTransformation:
         Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013).
     """
 
+    check_limit("clip_by_global_norm", max_norm)
+
     def limited(updates: PyTree, params: PyTree) -> PyTree:
         size = norm(updates)
-        return each(lambda g: _within(g, size, max_norm), updates)
+        return each(lambda g: size.limit(g, max_norm), updates)
 
     return stateless(limited)
-
-
-def _within(g: Leaf, size: Leaf, max_norm: Number) -> Any:
-    """Return an array scaled by ``max_norm / size``, unless that is more than 1."""
-    is_below = size < like(max_norm, size)
-    unit = np.where(is_below, np.ones_like(size), size)
-    return np.where(is_below, g, g / like(unit, g) * like(max_norm, g))

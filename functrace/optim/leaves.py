@@ -6,7 +6,7 @@ Layer: 8 (api).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,9 +14,9 @@ from numpy.typing import DTypeLike
 from functrace.api.capture.arguments import as_value
 from functrace.api.capture.programs import stop_gradient
 from functrace.api.custom_rules.derivatives import custom_jvp
-from functrace.errors import DtypeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.tracing.tracer import Tracer
-from functrace.tree import flatten, flatten_like, paths, unflatten
+from functrace.tree import PyTreeSpec, flatten, flatten_like, paths, unflatten
 from functrace.typing import ArrayLike, PyTree
 
 Number: TypeAlias = ArrayLike | Tracer
@@ -46,38 +46,42 @@ def each(
     Raises:
         DtypeError: if a leaf of ``updates`` is not an array of floats.
         TreeError: if a structure differs.
+        ShapeError: if a shape differs.
     """
-    found, treedef = flatten(updates)
-    try:
-        gs = [floats(g) for g in found]
-    except DtypeError:
-        for path, g in zip(paths(treedef), found, strict=True):
-            floats(g, path)
-        raise
-    others = [
-        [as_value(x, what) for x in flatten_like(treedef, tree, what, "the updates")]
-        for tree, what in rest
-    ]
+    gs, treedef = float_leaves(updates)
+    others: list[list[Any]] = []
+    for tree, what in rest:
+        found = flatten_like(treedef, tree, what, "the updates")
+        others.append([as_value(x, what) for x in found])
+        for k, (g, x) in enumerate(zip(gs, others[-1], strict=True)):
+            if g.shape != x.shape:
+                raise ShapeError(
+                    f"optim: the leaf {paths(treedef)[k] or 'itself'} of the updates has shape "
+                    f"{g.shape}, and that of {what} {x.shape}",
+                    fix="pass updates and parameters of the shapes that init was called with",
+                )
     made = [function(*xs) for xs in zip(gs, *others, strict=True)]
     if results == 1:
         return unflatten(treedef, made)
     return tuple([unflatten(treedef, [row[k] for row in made]) for k in range(results)])
 
 
-def floats(x: Leaf, path: str = "") -> Any:
-    """Return a leaf as an array, a NumPy scalar or a traced value.
+def float_leaves(tree: PyTree, what: str = "the updates") -> tuple[list[Any], PyTreeSpec]:
+    """Return the leaves as arrays, NumPy scalars or traced values, and the structure.
 
     Raises:
-        DtypeError: if it does not have a dtype of floats or complex numbers.
+        DtypeError: if a leaf does not have a dtype of floats or complex numbers.
     """
-    value = as_value(x, f"the leaf {path or 'itself'} of the updates")
-    if value.dtype.kind in "fc":
-        return value
-    raise DtypeError(
-        f"optim: the leaf {path or 'itself'} of the updates is {value.dtype}, not floats",
-        fix="differentiate and update the floats only: functrace.tree.partition splits a pytree, "
-        "functrace.optim.masked leaves parts out",
-    )
+    found, treedef = flatten(tree)
+    values = [as_value(x, f"a leaf of {what}") for x in found]
+    for k, x in enumerate(values):
+        if x.dtype.kind not in "fc":
+            raise DtypeError(
+                f"optim: the leaf {paths(treedef)[k] or 'itself'} of {what} is {x.dtype}, not floats",
+                fix="differentiate and update the floats only: functrace.tree.partition splits a "
+                "pytree, functrace.optim.masked leaves parts out",
+            )
+    return values, treedef
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -101,9 +105,12 @@ def typed(x: Leaf, dtype: DTypeLike | None) -> Any:
 
 
 def zeros_like(params: PyTree, dtype: DTypeLike | None = None, fill: Number = 0.0) -> Any:
-    """Return a pytree of new arrays with one number in all elements."""
-    found, treedef = flatten(params)
-    values = [as_value(p, "a parameter") for p in found]
+    """Return a pytree of new arrays with one number in all elements.
+
+    Raises:
+        DtypeError: if a parameter does not have floats: means of gradients would be rounded.
+    """
+    values, treedef = float_leaves(params, "the parameters")
     return unflatten(
         treedef, [np.full(p.shape, fill, dtype=p.dtype if dtype is None else dtype) for p in values]
     )
@@ -140,24 +147,61 @@ def first_count() -> np.int32:
     return np.int32(0)
 
 
-def norm(tree: PyTree) -> Any:
-    """Return the root of the sum of squares over all leaves, without overflow of the squares.
+class Norm(NamedTuple):
+    """A norm as a product whose factors neither overflow nor vanish."""
 
-    The derivative at 0 is 0.
+    unit: Leaf
+    """The largest absolute value; its derivative is 0."""
+    ratio: Leaf
+    """The norm of the elements divided by the unit."""
+
+    def value(self) -> Any:
+        """Return the norm."""
+        return self.unit * self.ratio
+
+    def limit(self, x: Leaf, most: Number) -> Any:
+        """Return an array multiplied so that a norm of this size is at most a limit."""
+        is_within = self.value() <= like(most, self.ratio)
+        unit = np.where(is_within, np.ones_like(self.unit), self.unit)
+        ratio = np.where(is_within, np.ones_like(self.ratio), self.ratio)
+        factor = like(most, ratio) / ratio
+        scaled = widened(x, factor.dtype) / unit * factor
+        return np.where(is_within, x, typed(scaled, x.dtype))
+
+
+def widened(x: Leaf, dtype: np.dtype[Any]) -> Any:
+    """Return an array with a dtype of at least this precision."""
+    return typed(x, np.result_type(x.dtype, dtype))
+
+
+def norm(tree: PyTree) -> Norm:
+    """Return the root of the sum of squares over all leaves.
+
+    It has the largest precision among the leaves, float32 at least. Its derivative at 0 is 0.
     """
-    xs = [floats(x, path) for x, path in zip(flatten(tree)[0], paths(tree), strict=True)]
-    xs = [x for x in xs if np.size(x)]
+    xs = [x for x in float_leaves(tree)[0] if np.size(x)]
     if not xs:
-        return np.float64(0.0)
-    largest = stop_gradient(np.max(np.stack([np.max(np.abs(x)) for x in xs])))
-    usual = np.isfinite(largest) & (largest > 0)
-    unit = np.where(usual, largest, np.ones_like(largest))
-    total = sum([np.sum(squared(x / like(unit, x))) for x in xs])
-    return unit * root(total)
+        return Norm(np.float64(1.0), np.float64(0.0))
+    dtype = np.result_type(np.float32, *[real_dtype(x.dtype) for x in xs])
+    largest = stop_gradient(np.max(np.stack([typed(np.max(np.abs(x)), dtype) for x in xs])))
+    least = np.finfo(dtype).smallest_normal  # (NumPy's complex division by less is NaN)
+    unit = np.where(np.isfinite(largest), np.maximum(largest, least), np.ones_like(largest))
+    total = sum([np.sum(squared(widened(x, dtype) / unit)) for x in xs])
+    return Norm(unit, root(total))
+
+
+def check_limit(name: str, limit: Number) -> None:
+    """Check that a limit of norms or values is not negative; traced ones are not read.
+
+    Raises:
+        ArgumentError: if it is.
+    """
+    if not isinstance(limit, Tracer) and np.any(np.less(limit, 0)):
+        raise ArgumentError(f"{name}: the limit is {limit}", fix="pass a limit of 0 or more")
 
 
 def vdot(left: PyTree, right: PyTree) -> Any:
-    """Return the real part of the inner product of two pytrees of one structure."""
+    """Return the real part of the inner product of two pytrees of one structure and shapes."""
     pairs = zip(flatten(left)[0], flatten(right)[0], strict=True)
-    total: Any = sum([np.real(np.vdot(a, b)) for a, b in pairs])
-    return total
+    products = [np.real(np.vdot(a, b)) for a, b in pairs]
+    return sum(products[1:], start=products[0]) if products else np.float64(0.0)

@@ -20,7 +20,7 @@ from functrace.api.capture.arguments import as_value
 from functrace.api.control_flow.branches import cond
 from functrace.api.control_flow.loops import while_loop
 from functrace.api.differentiation.gradients import value_and_grad
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, ShapeError
 from functrace.optim.leaves import Leaf, Number, each, like, real_dtype, typed, vdot, zeros_like
 from functrace.optim.transformations import GradientTransformation, need_params
 from functrace.tree import leaves
@@ -106,16 +106,19 @@ def scale_by_zoom_linesearch(
         approx_dec_rtol: relative difference of values below which the decrease is read off the
             slopes; ``None`` for never.
         stepsize_precision: length of the interval at which the search ends.
-        initial_guess_strategy: the first step: "one", or "keep" for that of the last update.
+        initial_guess_strategy: the first step: "one", or "keep" for that of the last update, 1 if
+            that did not move.
 
     Returns:
         a transformation. Its ``update(updates, state, params, *, value, grad, value_fn, **others)``
         takes the value and the gradient at the parameters, and the function
-        ``value_fn(params, **others)``.
+        ``value_fn(params, **others)``. Of complex parameters, ``grad`` is the conjugate of what
+        ``value_and_grad`` returns, as ``updates`` are.
 
     Raises:
         ArgumentError: if there is no such strategy, or no step; from ``update``, if an argument is
             missing.
+        TreeError, ShapeError: from ``update``, if a structure or a shape differs.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -187,19 +190,36 @@ def scale_by_zoom_linesearch(
         dtype = _dtype_of(params)
         differentiate = value_and_grad(value_fn)
         types = tree_map(lambda p: p.dtype, params)
-        updates = each(lambda u: u, updates)
-        zero, no = dtype.type(0.0), np.bool_(False)
-        start = _Point(
-            zero, typed(as_value(value, "the value"), dtype), typed(vdot(grad, updates), dtype)
+        updates, slopes = each(
+            lambda u, p, g: (u, _conjugate(typed(g, p.dtype))),
+            updates,
+            (params, "the parameters"),
+            (grad, "the gradient"),
+            results=2,
         )
-        guess = dtype.type(1.0) if initial_guess_strategy == "one" else state.learning_rate
+        if np.shape(value):
+            raise ShapeError(
+                f"the line search: the value has shape {np.shape(value)}", fix="pass one number"
+            )
+        zero, no = dtype.type(0.0), np.bool_(False)
+        guess = dtype.type(1.0)
+        if initial_guess_strategy == "keep":  # (twice a step of 0 is 0)
+            guess = np.where(state.learning_rate > 0, state.learning_rate, guess)
+
+        def slope_of(slopes: PyTree) -> Any:
+            """Return the derivative by the step: gradients are not conjugated."""
+            return vdot(tree_map(_conjugate, slopes), updates)
+
+        start = _Point(
+            zero, typed(as_value(value, "the value"), dtype), typed(slope_of(slopes), dtype)
+        )
         tolerance = like(tol, start.value)
 
         def evaluate(step: Leaf) -> tuple[_Point, PyTree]:
             moved = tree_map(lambda p, u: typed(p + like(step, u) * u, p.dtype), params, updates)
             found, slopes = differentiate(moved, **others)
             slopes = tree_map(typed, slopes, types)
-            return _Point(step, typed(found, dtype), typed(vdot(slopes, updates), dtype)), slopes
+            return _Point(step, typed(found, dtype), typed(slope_of(slopes), dtype)), slopes
 
         def advance(s: _Search) -> _Search:
             larger = np.where(s.count == 0, guess, like(increase_factor, zero) * s.at.step)
@@ -252,7 +272,6 @@ def scale_by_zoom_linesearch(
                 safe=safe,
             )
 
-        slopes = tree_map(lambda g, t: typed(as_value(g, "a gradient"), t), grad, types)
         infinite = dtype.type(np.inf)
         safe = _Safe(zero, start.value, slopes)
         end = while_loop(
@@ -286,6 +305,10 @@ def _dtype_of(params: PyTree) -> np.dtype[Any]:
     if not dtypes:
         raise ArgumentError("the line search: there are no parameters", fix="pass an array")
     return real_dtype(np.result_type(*dtypes))
+
+
+def _conjugate(x: Leaf) -> Any:
+    return np.conj(x) if x.dtype.kind == "c" else x
 
 
 def _positive(error: Leaf) -> Any:

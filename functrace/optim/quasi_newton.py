@@ -60,7 +60,7 @@ def scale_by_lbfgs(
         the transformation. Its ``update`` takes the gradients at ``params``, which must be passed.
 
     Raises:
-        ArgumentError: if ``memory_size`` is not positive; from ``update``, if the parameters are
+        ArgumentError: if ``memory_size`` is no positive integer; from ``update``, if the parameters are
             missing.
 
     Example:
@@ -82,7 +82,7 @@ def scale_by_lbfgs(
     Source:
         Nocedal and Wright, "Numerical optimization", algorithm 7.4; ``optax.scale_by_lbfgs``.
     """
-    if memory_size < 1:
+    if not isinstance(memory_size, int | np.integer) or memory_size < 1:
         raise ArgumentError(f"lbfgs: a memory of {memory_size} steps", fix="pass at least 1")
 
     def init(params: PyTree) -> ScaleByLBFGSState:
@@ -111,9 +111,13 @@ def scale_by_lbfgs(
         turned = each(change, updates, (state.updates, what))
         weights = state.weights_memory
         curvature = typed(vdot(turned, moved), weights.dtype)
-        is_usable = curvature != 0
+        least = np.finfo(weights.dtype).smallest_normal  # (the inverse of less overflows)
+        is_usable = np.isfinite(curvature) & (np.abs(curvature) >= least)
         inverse = 1.0 / np.where(is_usable, curvature, np.ones_like(curvature))
         weights = _with_row(weights, last, np.where(is_usable, inverse, np.zeros_like(inverse)))
+        moved, turned = tree_map(  # (a gradient that is NaN does not stay in the memory)
+            lambda x: np.where(is_usable, x, np.zeros_like(x)), (moved, turned)
+        )
         steps = tree_map(lambda x, row: _with_row(x, last, row), state.diff_params_memory, moved)
         turns = tree_map(lambda x, row: _with_row(x, last, row), state.diff_updates_memory, turned)
         start: Any = 1.0
@@ -121,7 +125,7 @@ def scale_by_lbfgs(
             size = typed(vdot(turned, turned), weights.dtype)
             fitted = curvature / np.where(size > 0, size, np.ones_like(size))
             fitted = np.where(size > 0, fitted, np.ones_like(size))
-            length = typed(norm(updates), weights.dtype)
+            length = typed(norm(updates).value(), weights.dtype)
             first = 1.0 / np.maximum(length, 1.0)
             start = np.where(is_later, fitted, first)
         order = (state.count + np.arange(memory_size)) % memory_size
@@ -198,10 +202,11 @@ def lbfgs(
     Returns:
         a transformation, for `apply_updates`. With a line search, its ``update`` takes the value at
         the parameters, its gradient and its function as keywords: ``tx.update(grads, state, params,
-        value=value, grad=grads, value_fn=f)``.
+        value=value, grad=grads, value_fn=f)``. Of complex parameters, pass the conjugate of what
+        ``value_and_grad`` returns.
 
     Raises:
-        ArgumentError: if ``memory_size`` is not positive; from ``update``, if an argument is
+        ArgumentError: if ``memory_size`` is no positive integer; from ``update``, if an argument is
             missing.
 
     Example:

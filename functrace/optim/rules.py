@@ -10,15 +10,14 @@ from collections.abc import Callable
 from numpy.typing import DTypeLike
 
 from functrace.optim.leaves import Number, Schedule
-from functrace.optim.scaling import (
-    add_decayed_weights,
+from functrace.optim.moments import (
     scale_by_adam,
-    scale_by_learning_rate,
     scale_by_lion,
     scale_by_rms,
     scale_by_stddev,
     trace,
 )
+from functrace.optim.scaling import add_decayed_weights, scale_by_learning_rate
 from functrace.optim.transformations import GradientTransformation, chain, identity
 from functrace.typing import PyTree
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ArgumentError
-from functrace.optim.leaves import Number, Schedule
+from functrace.optim.leaves import Leaf, Number, Schedule
+from functrace.tracing.tracer import Tracer
 
 Count = Any
 """A number of steps: an integer, which may be traced."""
@@ -64,13 +65,11 @@ def polynomial_schedule(
         (1.0, 0.25, 0.0)
     """
     _check_steps("polynomial_schedule", transition_steps, transition_begin)
-    first: Any = init_value
-    last: Any = end_value
     exponent: Any = power
 
     def schedule(count: Count) -> Any:
         steps = np.clip(count - transition_begin, 0, transition_steps)
-        return (first - last) * (1 - steps / transition_steps) ** exponent + last
+        return _between(init_value, end_value, (1 - steps / transition_steps) ** exponent)
 
     return schedule
 
@@ -162,7 +161,7 @@ def exponential_decay(
     _check_steps("exponential_decay", transition_steps, transition_begin)
     first: Any = init_value
     rate: Any = decay_rate
-    if isinstance(rate, int | float) and not rate > 0:
+    if not isinstance(decay_rate, Tracer) and not np.all(np.greater(decay_rate, 0)):
         raise ArgumentError(
             f"exponential_decay: the rate is {rate}", fix="pass a positive decay_rate"
         )
@@ -205,15 +204,7 @@ def cosine_decay_schedule(
     """
     _check_steps("cosine_decay_schedule", decay_steps)
     first: Any = init_value
-    least: Any = alpha
-    power: Any = exponent
-
-    def schedule(count: Count) -> Any:
-        part = np.minimum(count, decay_steps) / decay_steps
-        fraction = (0.5 * (1 + np.cos(np.pi * part))) ** power
-        return first * ((1 - least) * fraction + least)
-
-    return schedule
+    return _cosine(first, first * alpha, decay_steps, exponent)
 
 
 def warmup_cosine_decay_schedule(
@@ -228,7 +219,7 @@ def warmup_cosine_decay_schedule(
 
     Args:
         init_value: the value at the start.
-        peak_value: the value after the rise, not 0.
+        peak_value: the value after the rise.
         warmup_steps: number of steps of the rise; 0 for none.
         decay_steps: number of steps of rise and fall together.
         end_value: the value at the end, and after it.
@@ -250,12 +241,11 @@ def warmup_cosine_decay_schedule(
             f"warmup_cosine_decay_schedule: {warmup_steps} steps of the rise in {decay_steps} steps",
             fix="decay_steps counts the rise, too: pass 0 <= warmup_steps < decay_steps",
         )
-    last: Any = end_value
-    peak: Any = peak_value
-    fall = cosine_decay_schedule(peak, decay_steps - warmup_steps, last / peak, exponent)
+    fall = _cosine(peak_value, end_value, decay_steps - warmup_steps, exponent)
     if not warmup_steps:
         return fall
-    return join_schedules([linear_schedule(init_value, peak, warmup_steps), fall], [warmup_steps])
+    rise = linear_schedule(init_value, peak_value, warmup_steps)
+    return join_schedules([rise, fall], [warmup_steps])
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
@@ -290,6 +280,22 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
         return value
 
     return schedule
+
+
+def _cosine(first: Number, last: Number, steps: int, exponent: Number) -> Schedule:
+    """Return a schedule from one value to another along half a period of a cosine."""
+    power: Any = exponent
+
+    def schedule(count: Count) -> Any:
+        part = np.minimum(count, steps) / steps
+        return _between(first, last, (0.5 * (1 + np.cos(np.pi * part))) ** power)
+
+    return schedule
+
+
+def _between(first: Leaf, last: Leaf, weight: Leaf) -> Any:
+    """Return a weighted mean of two values, which is exact at both ends."""
+    return first * weight + last * (1 - weight)
 
 
 def _check_steps(name: str, steps: int, begin: int = 0) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace.api.capture.arguments import as_value
-from functrace.errors import ArgumentError, ShapeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.optim.leaves import typed
 from functrace.tree import broadcast, flatten, flatten_like, unflatten
 from functrace.typing import PyTree
@@ -219,6 +219,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
     Raises:
         TreeError: if the structures differ.
         ShapeError: if a shape differs.
+        DtypeError: if parameters of integers would round the sum, or real ones drop its imaginary part.
 
     Example:
         >>> import numpy as np
@@ -233,13 +234,17 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
 def _sum(p: PyTree, u: PyTree) -> Any:
     old, change = as_value(p, "a parameter"), as_value(u, "an update")
-    new = np.add(old, change)
-    if new.shape != old.shape:
+    if change.shape != old.shape:
         raise ShapeError(
             f"apply_updates: an update of shape {change.shape} for a parameter of shape {old.shape}",
             fix="updates have the shapes of the parameters",
         )
-    return typed(new, old.dtype)
+    if not np.can_cast(change.dtype, old.dtype, "same_kind"):
+        raise DtypeError(
+            f"apply_updates: an update of {change.dtype} for a parameter of {old.dtype}",
+            fix="update floats by floats: functrace.tree.partition splits a pytree",
+        )
+    return typed(np.add(old, change), old.dtype)
 
 
 def need_params(params: PyTree, name: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 
 optim = ft.optim
 
@@ -180,6 +180,115 @@ def test_arrays_that_the_caller_changes_afterwards() -> None:
         found += updates
         grad[...] = updates[...] = np.nan
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_complex_parameters_are_pairs_of_real_ones() -> None:
+    """With the conjugate of the gradient, as optax takes it; eagerly, scanned and jitted."""
+    z0: Any = np.array([-1.2 - 1j, 1.0 + 0.5j])
+
+    def f(z: Any) -> Any:
+        return np.abs(1 + 1j - z[0]) ** 2 + 10.0 * np.abs(z[1] - z[0] ** 2) ** 2
+
+    def g(pair: Any) -> Any:
+        return f(pair[0] + 1j * pair[1])
+
+    tx = optim.lbfgs()
+
+    def run(z: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            z, state = carry
+            value, grad = optim.value_and_grad_from_state(f)(z, state=state)
+            grad = np.conj(grad)
+            updates, state = tx.update(grad, state, z, value=value, grad=grad, value_fn=f)
+            return (optim.apply_updates(z, updates), state), value
+
+        return ft.scan(step, (z, tx.init(z)), length=30)
+
+    (z, state), values = run(z0)
+    pair, state_there = minimized(g, np.stack([z0.real, z0.imag]), 30)
+    np.testing.assert_allclose(z, pair[0] + 1j * pair[1], rtol=1e-6)
+    np.testing.assert_allclose(state[-1].grad, ft.grad(f)(z), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state[-1].value, state_there[-1].value, rtol=1e-9)
+    assert np.all(np.diff(values) <= 0) and values[-1] < 0.1
+    np.testing.assert_allclose(ft.jit(run)(z0)[0][0], z, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_leaves_the_memory(bad: float) -> None:
+    tx, x = optim.lbfgs(memory_size=3, linesearch=None), np.array([1.0, -2.0])
+    state = tx.init(x)
+    for k in range(6):
+        grad = np.full(2, bad) if k == 2 else 2 * x
+        updates, state = tx.update(grad, state, x)
+        x = x + (updates if k != 2 else 0.1)
+    assert np.all(np.isfinite(ft.tree.leaves(state)[-1])) and np.all(np.abs(x) < 1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1e-18, 1e-19, 3e-20, 1e-20, 1e-21, 1e-23])
+def test_curvatures_whose_inverse_overflows(scale: float) -> None:
+    """Changes near the smallest numbers of float32."""
+    tx, x = optim.scale_by_lbfgs(), np.full(2, scale, np.float32)
+    state = tx.init(x)
+    for k in range(4):
+        updates, state = tx.update(x * (k + 1), state, x / np.float32(k + 1))
+        assert np.all(np.isfinite(updates)) and updates.dtype == np.float32
+
+
+def test_a_search_that_keeps_the_step_starts_again_after_a_step_of_zero() -> None:
+    """A minibatch whose loss is NaN does not stop the training."""
+    tx = optim.chain(optim.sgd(0.3), optim.scale_by_zoom_linesearch(10))
+    f = lambda x: np.sum((x - 3.0) ** 4)
+    x: Any = np.zeros(2)
+    state = tx.init(x)
+    for k in range(40):
+        value, grad = ft.value_and_grad(f)(x)
+        shown = (lambda x: np.sum(x) * np.nan) if k == 1 else f
+        before = x
+        updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=shown)
+        x = x + updates
+        if k == 1:
+            np.testing.assert_array_equal(x, before)
+            assert state[-1].info.decrease_error > 0
+    np.testing.assert_allclose(x, 3.0, atol=0.1)
+
+
+def test_pytrees_without_parameters_and_without_elements() -> None:
+    tx = optim.scale_by_lbfgs()
+    assert tx.update({}, tx.init({}), {})[0] == {}
+    found, _ = minimized(
+        lambda p: np.sum((p["a"] - 2.0) ** 2) + np.sum(p["b"]),
+        {"a": np.zeros(2), "b": np.zeros((0, 3)), "c": None}, 3,
+    )  # fmt: skip
+    np.testing.assert_allclose(found["a"], 2.0)
+    assert found["b"].shape == (0, 3) and found["c"] is None
+
+
+def test_other_structures_and_shapes_are_refused() -> None:
+    p = {"a": np.ones(2), "b": np.zeros(2)}
+    f = lambda p: np.sum(p["a"] ** 2) + np.sum(p["b"] ** 2)
+    grad = ft.grad(f)(p)
+    wide = {"a": np.ones((2, 1)), "b": np.ones((1, 2))}
+    search, lbfgs = optim.scale_by_zoom_linesearch(5), optim.scale_by_lbfgs()
+    options: Any = {"value": 2.0, "grad": grad, "value_fn": f}
+    cases: list[tuple[type[Exception], Callable[[], object]]] = [
+        (TreeError, lambda: search.update(grad, search.init(p), p,
+                                          **{**options, "grad": {"c": p["b"], "d": p["a"]}})),
+        (TreeError, lambda: search.update(grad, search.init(p), p, **{**options, "grad": [p["a"]]})),
+        (TreeError, lambda: search.update({"c": p["a"]}, search.init(p), p, **options)),
+        (ShapeError, lambda: search.update(grad, search.init(p), p, **{**options, "grad": wide})),
+        (ShapeError, lambda: search.update(wide, search.init(p), p, **options)),
+        (ShapeError, lambda: search.update(grad, search.init(p), p,
+                                           **{**options, "value": np.ones(2)})),
+        (ShapeError, lambda: lbfgs.update(wide, lbfgs.init(p), p)),
+        (ShapeError, lambda: lbfgs.update(grad, lbfgs.init(wide), p)),
+        (TreeError, lambda: lbfgs.update(grad, lbfgs.init({"a": p["a"]}), p)),
+        (DtypeError, lambda: lbfgs.init(np.arange(3))),
+        (ArgumentError, lambda: optim.lbfgs(memory_size=2.5)),  # type: ignore[arg-type]
+    ]  # fmt: skip
+    for kind, call in cases:
+        with pytest.raises(kind) as raised:
+            call()
+        assert "fix:" in str(raised.value)
 
 
 def test_further_arguments_of_the_objective() -> None:

@@ -70,7 +70,7 @@ def same(one: Any, other: Any) -> None:
         assert one == other
 
 
-def everything() -> dict[str, Any]:
+def everything() -> dict[Any, Any]:
     rng = np.random.default_rng(0)
     return {
         "w": rng.normal(size=(3, 4)),
