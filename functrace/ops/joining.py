@@ -18,6 +18,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ops import counts
 from functrace.ops.elementwise import plus, result_dtype
+from functrace.ops.grids import convolve_grids, reversed_axes
 from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
 from functrace.tracing.binding import bind
@@ -205,20 +206,17 @@ def _convolve_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     return plus(None if a is None else convolve(a, y), None if b is None else convolve(x, b))
 
 
-def _correlated(ct: Array, y: Operand, n: int) -> Any:
-    # d out[k] / d x[i] = y[k - i], so the cotangent is the convolution with reversed y, from
-    # element m - 1 on.
-    m = shape_of(y)[-1]
-    full = convolve(ct, index_static(y, (Ellipsis, (None, None, -1))))
-    return index_static(full, (Ellipsis, (m - 1, m - 1 + n, None)))
+def _correlated(ct: Array, y: Any) -> Any:
+    # d out[k] / d x[i] = y[k - i], so the cotangent is the convolution with reversed y where they
+    # overlap wholly. (All of it would take n * n operations for the cotangent of a short filter,
+    # which would be a small view of it.)
+    rank = len(shape_of(ct))
+    y = reshape(y, (1,) * (rank - len(shape_of(y))) + shape_of(y))
+    return convolve_grids(ct, reversed_axes(y, 1), rank - 1, "valid")
 
 
 def _convolve_transpose(ct: Array, x: Operand, y: Operand) -> tuple[Any, Any]:
-    return (
-        (_correlated(ct, y, x.shape[-1]), None)
-        if is_linear(x)
-        else (None, _correlated(ct, x, y.shape[-1]))
-    )
+    return (_correlated(ct, y), None) if is_linear(x) else (None, _correlated(ct, x))
 
 
 def _convolve_batch(operands: Values, is_batched: Flags) -> Any:

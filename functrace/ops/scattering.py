@@ -48,26 +48,35 @@ def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
     if found is None:
         np.add.at(out, index, x)
         return
-    before, rows, after = found
-    length = math.prod(after)
-    values = x.reshape(before, rows.size, length)
+    outer, rows, after = found
+    both = rows.shape
+    before, length = math.prod(outer), math.prod(after)
     line = out.reshape(before, -1, length)
     if length >= LONG and before == 1:
-        sums = line[0]
-        for k, row in zip(rows.tolist(), values[0], strict=True):
+        sums, inner = line[0], x[(0,) * len(outer)]
+        if inner.flags.c_contiguous:
+            values: Any = inner.reshape(rows.size, length)
+        else:  # `reshape` would copy all rows
+            values = (inner[at].reshape(length) for at in np.ndindex(both))
+        for k, row in zip(rows.reshape(-1).tolist(), values, strict=True):
             sums[k] += row
         return
-    positions = rows * length
+    positions = rows.reshape(-1) * length
     if length > 1:
         positions = (positions[:, None] + np.arange(length)).reshape(-1)
-    for k in range(before):
-        np.add.at(line[k].reshape(-1), positions, values[k].reshape(-1))
+    if x.flags.c_contiguous or x.size < LONG * before:
+        blocks: Any = x.reshape(before, -1)
+    else:  # `reshape` would copy all blocks
+        blocks = (x[at].reshape(-1) for at in np.ndindex(outer))
+    for k, block in enumerate(blocks):
+        np.add.at(line[k].reshape(-1), positions, block)
 
 
 def _turned(
     out: Array, index: tuple[Any, ...], x: Array
-) -> tuple[int, Array, tuple[int, ...]] | None:
-    """Return the number of blocks before the indexed axes, the row numbers, and the axes of a row.
+) -> tuple[tuple[int, ...], Array, tuple[int, ...]] | None:
+    """Return the axes before the indexed ones, the row numbers, in the shape of the index
+    arrays, and the axes of a row.
 
     ``None`` unless the index is adjacent integer arrays and whole axes, or if ``x`` must be
     broadcast.
@@ -93,4 +102,4 @@ def _turned(
         named: Array = a.astype(np.intp)  # the positions' own dtype may not hold the size
         named = np.where(named < 0, named + size, named)
         rows = rows * size + named
-    return math.prod(out.shape[:first]), rows.reshape(-1), after
+    return out.shape[:first], np.broadcast_to(rows, both), after

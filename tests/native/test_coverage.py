@@ -17,7 +17,7 @@ NAMES = """
 absolute add add_along_axis along angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh
 argmax argmin argsort bitwise_and bitwise_count bitwise_or bitwise_xor broadcast_to cbrt ceil
 cholesky clamp clip clip_above clip_below cofactor complex complex_reciprocal concatenate cond
-conj convert convolve copysign cos cosh cummax cummin cumprod cumsum deg2rad det diagonal div dot
+conj convert convolve convolve_grids copysign cos cosh cummax cummin cumprod cumsum deg2rad det diagonal div dot
 einsum embed embed_diagonal equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin
 fmod gather greater greater_equal heaviside hypot imag index inv inv_or_nan invert is_last_write
 isfinite isinf isnan left_shift lerp less less_equal linear_recurrence log log10 log1p log2
@@ -59,7 +59,7 @@ HOST = {
         solve_banded sparse_matmul sparse_solve spline_coefficients sylvester
     """,
     "no lowering is written": """
-        argpartition call cholesky_change cholesky_pullback col2im complex_power convolve_grids
+        argpartition call cholesky_change cholesky_pullback col2im complex_power
         correlate correlate_filters correlate_input frexp gamma_integral gcd i0 im2col
         lcm ldexp lexsort map_axis matching max_windows modf multiply_triangular nextafter
         permutation_of_pivots polygamma qr_raw scaled_bessel sinc_derivative

@@ -324,6 +324,8 @@ def test_convolutions(sizes: tuple[int, int], dtype: str) -> None:
     x, y = (np.arange(1, n + 1).astype(dtype) for n in sizes)
     whole(np.convolve, x, y)
     whole(lambda x, y: np.convolve(x, y, "same"), x, y)
+    if x.dtype.kind == "f":
+        whole(ft.grad(lambda x, y: np.sum(np.convolve(x, y) ** 2), (0, 1)), x, y)
 
 
 def test_special_functions_of_scipy() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import hypothesis.strategies as st
@@ -83,3 +84,29 @@ def test_index_dtype_too_narrow_for_the_size() -> None:
     np.add.at(expected, rows, np.ones((256, 10)))
     add_at(found, (rows,), np.ones((256, 10)))
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "turn"),
+    [
+        ((300, 40, 300), (slice(None), np.array([[3, 1], [3, 2]])), (3, 2, 1, 0)),
+        ((50, 300), (np.array([[3, 1, 3], [4, 2, 3]] * 100),), (2, 1, 0)),
+    ],
+)
+def test_operands_in_another_order_of_memory_are_not_copied(
+    shape: Any, index: Any, turn: Any
+) -> None:
+    out, expected = np.zeros(shape), np.zeros(shape)
+    x = np.random.default_rng(1).normal(size=out[index].shape)
+    x = np.ascontiguousarray(x.transpose(turn)).transpose(np.argsort(turn))
+    np.add.at(expected, index, x)
+    add_at(out, index, x)  # (imports, caches)
+    out[...] = 0.0
+    tracemalloc.start()
+    try:
+        add_at(out, index, x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(out, expected)
+    assert peak < x.nbytes / 4 or scattering.LONG > shape[-1]

@@ -304,7 +304,7 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
             )
             transform = grad_transform(active or len(values), with_value)
             if ENTERED:
-                transform = under_policy(*transform)
+                transform = under_policy(*transform, active or len(values))
             runner, arguments = call.transformed(*transform)
             results = runner(arguments, recording.positions or ())
         start = 1 if with_value else 0
@@ -628,7 +628,7 @@ def linearized(kind: type[_LinearMap], call: RecordedCall, point: Primals, has_a
 
     key = (kind.__name__, point.active, count)
     (forward, derivative), arguments = call.transformed(
-        *(under_policy(key, build) if ENTERED else (key, build))
+        *(under_policy(key, build, point.active) if ENTERED else (key, build))
     )
     flat = forward(arguments, call.lines)
     end = count + call.auxiliary

@@ -127,7 +127,9 @@ def jacrev(
             check_jacobian_results(avals, owner, holomorphic, complex_is_fine=False)
             if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing to map
                 runner, arguments = call.transformed(
-                    *under_policy(*grad_transform(len(point.avals), with_value=False))
+                    *under_policy(
+                        *grad_transform(len(point.avals), with_value=False), len(point.avals)
+                    )
                 )
                 flat = runner(arguments, call.lines)
                 found = [
@@ -142,7 +144,7 @@ def jacrev(
             count = len(avals)
             build = functools.partial(_rows_of, point, count)
             found, arguments = call.transformed(
-                *under_policy(("jacrev", point.active, count), build)
+                *under_policy(("jacrev", point.active, count), build, point.active)
             )
             flat = found.forward(arguments, call.lines)
         behind = count + call.auxiliary

@@ -40,6 +40,11 @@ def batches_of(values: Sequence[Any]) -> tuple[Batch, ...]:
     )
 
 
+def traced(values: Sequence[Any]) -> list[bool]:
+    """Return a flag per value: True if it is traced; no derivative is by any other."""
+    return [isinstance(x, Tracer) for x in values]
+
+
 def _sizes(tracer: Tracer, seen: dict[tuple[int, int], Sizes]) -> Sizes:
     """Return the mapped recordings on whose inputs a traced value depends."""
     return _of_variable(tracer.ft_recording, tracer.ft_variable, seen)

@@ -29,9 +29,11 @@ UNITS = {
     "KB": 10**3,
     "MB": 10**6,
     "GB": 10**9,
+    "TB": 10**12,
     "KIB": 1 << 10,
     "MIB": 1 << 20,
     "GIB": 1 << 30,
+    "TIB": 1 << 40,
 }
 
 AUTO = "auto"
@@ -80,7 +82,7 @@ def parsed_bytes(size: int | str) -> int:
     """
     fix = '"300 MB", "1.5 GiB", an int, or "auto"'
     found = (
-        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMG]?i?B)\s*", size, re.IGNORECASE)
+        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMGT]?i?B)\s*", size, re.IGNORECASE)
         if isinstance(size, str)
         else None
     )
@@ -95,7 +97,12 @@ def parsed_bytes(size: int | str) -> int:
     return nbytes
 
 
-def within(program: Program, budget: Budget, batches: Sequence[Batch] = ()) -> Program:
+def within(
+    program: Program,
+    budget: Budget,
+    batches: Sequence[Batch] = (),
+    active: Sequence[bool] | None = None,
+) -> Program:
     """Return an equal program whose reverse-mode derivative needs at most the budget, including the
     operands.
 
@@ -103,6 +110,7 @@ def within(program: Program, budget: Budget, batches: Sequence[Batch] = ()) -> P
         program: the program.
         budget: the policy.
         batches: mapped functions around it, the innermost first.
+        active: a flag per input: True if the derivative may be by it; by default all that can.
 
     Raises:
         ArgumentError: if no candidate fits; the message has the smallest possible budget.
@@ -111,14 +119,15 @@ def within(program: Program, budget: Budget, batches: Sequence[Batch] = ()) -> P
         up to 40 times the derivation and planning of the gradient, once per program.
     """
     FREED.has_budget = True
-    key = (program, budget, tuple(batches))
+    flags = None if active is None else tuple(active)
+    key = (program, budget, tuple(batches), flags)
     found = _chosen.get(key)
     if found is None:
-        frontier = _frontiers.get((program, budget.cost, tuple(batches)))
+        frontier = _frontiers.get((program, budget.cost, tuple(batches), flags))
         if frontier is None:  # not kept: candidates take tens of MB
             from functrace.api.residuals.frontier import Frontier
 
-            frontier = Frontier(program, budget.cost, batches)
+            frontier = Frontier(program, budget.cost, batches, active)
         made = choice(frontier, budget)
         found = _chosen.keep(key, program if made is frontier.plain else made.program)
     return cast("Program", found)
@@ -128,14 +137,19 @@ _chosen = MemoTable("functions under a budget", 64)
 _frontiers = MemoTable("frontiers of functions under a budget", 8)
 
 
-def frontier_of(program: Program, cost: str, batches: Sequence[Batch] = ()) -> Frontier:
+def frontier_of(
+    program: Program,
+    cost: str,
+    batches: Sequence[Batch] = (),
+    active: Sequence[bool] | None = None,
+) -> Frontier:
     """Return the frontier of a program; recent ones are cached."""
-    key = (program, cost, tuple(batches))
+    key = (program, cost, tuple(batches), None if active is None else tuple(active))
     found = _frontiers.get(key)
     if found is None:
         from functrace.api.residuals.frontier import Frontier
 
-        found = _frontiers.keep(key, Frontier(program, cost, batches))
+        found = _frontiers.keep(key, Frontier(program, cost, batches, active))
     return cast("Frontier", found)
 
 

@@ -118,10 +118,10 @@ def checkpoint(
         program = staged.program.interned()
         chosen = SAVE if isinstance(policy, Budget | Binomial) else plain_policy(policy)
         if isinstance(policy, Budget) and program.output_ids:
-            from functrace.api.residuals.batches import batches_of
+            from functrace.api.residuals.batches import batches_of, traced
 
             given = [*operands.values, *staged.captured]
-            program = within(program, policy, batches_of(given))
+            program = within(program, policy, batches_of(given), traced(given))
         if isinstance(policy, Binomial) and program.output_ids:
             from functrace.api.residuals.python_loops import checkpoint_python_loops
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
@@ -190,21 +190,31 @@ def policy_in_force() -> Policy | Budget | None:
 
 
 def under_policy(
-    transform: Hashable, build: Callable[[Program], Any]
+    transform: Hashable, build: Callable[[Program], Any], active: int | Sequence[bool]
 ) -> tuple[Hashable, Callable[[Program], Any]]:
-    """Return a transform's cache key and builder under the policy in force."""
+    """Return a transform's cache key and builder under the policy in force.
+
+    Args:
+        transform: the key.
+        build: the builder.
+        active: the first inputs, as a number or as flags, by which the derivative is.
+    """
     policy = policy_in_force()
     if policy is None:
         return transform, build
-    return (transform, policy), lambda program: build(with_policy(program, policy))
+    return (transform, policy), lambda program: build(with_policy(program, policy, active))
 
 
-def with_policy(program: Program, policy: Policy | Budget) -> Program:
-    """Return an equal program that consists of a call with a residual policy."""
+def with_policy(program: Program, policy: Policy | Budget, active: int | Sequence[bool]) -> Program:
+    """Return an equal program that consists of a call with a residual policy; arguments as those of
+    `under_policy`.
+    """
     if not is_policy(policy):
         from functrace.api.residuals.budget import within
 
-        return within(program, policy)
+        chosen = [True] * active if isinstance(active, int) else list(active)
+        rest = len(program.input_ids) - len(chosen)
+        return within(program, policy, active=[*chosen, *[False] * rest])
     closed, constants = closed_over(program)
     build = Assembly()
     inputs = [build.input(program.avals[i]) for i in program.input_ids]

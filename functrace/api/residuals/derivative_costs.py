@@ -30,7 +30,7 @@ from functrace.transforms import (
     transpose_program,
     vmap_program,
 )
-from functrace.transforms.building import active_inputs, finish, take_residuals
+from functrace.transforms.building import finish, take_residuals
 from functrace.transforms.tape_sink import TapeSink
 from functrace.transforms.walk import forward
 
@@ -51,15 +51,25 @@ class Batch(NamedTuple):
     flags: tuple[bool, ...]
 
 
-def derivative_program(program: Program, batches: Sequence[Batch] = ()) -> Program:
-    """Return the program of the outputs and of the cotangents of all differentiable inputs.
+def activity(program: Program, active: Sequence[bool] | None) -> list[bool]:
+    """Return a flag per input: True if the derivative is by it; see `derivative_program`."""
+    able = [is_differentiable(program.avals[i]) for i in program.input_ids]
+    return able if active is None else [a and b for a, b in zip(able, active, strict=True)]
+
+
+def derivative_program(
+    program: Program, batches: Sequence[Batch] = (), active: Sequence[bool] | None = None
+) -> Program:
+    """Return the program of the outputs and of the cotangents of all active inputs.
 
     Args:
         program: the program to differentiate; its inputs, then the cotangents of its outputs, are
             the inputs of the result.
         batches: the mapped functions around it, the innermost first.
+        active: a flag per input: True if the derivative is by it, where it is differentiable; by
+            default all of these.
     """
-    active = [is_differentiable(program.avals[i]) for i in program.input_ids]
+    active = activity(program, active)
     forward, linear = linearize_program(program, active)
     count = len(program.output_ids)
     residuals = len(linear.input_ids) - sum(active)
@@ -76,15 +86,18 @@ def derivative_program(program: Program, batches: Sequence[Batch] = ()) -> Progr
     return made
 
 
-def peak(program: Program, batches: Sequence[Batch] = ()) -> int:
+def peak(
+    program: Program, batches: Sequence[Batch] = (), active: Sequence[bool] | None = None
+) -> int:
     """Return the peak bytes of a program's reverse-mode derivative, with operands and cotangents.
 
-    The maximum of two executions: by un-jitted transforms, and by ``jit``.
+    The maximum of two executions: by un-jitted transforms, and by ``jit``. Arguments as those of
+    `derivative_program`.
 
     Raises:
         ArgumentError: if it keeps values of each step of a loop with an unbounded number of steps.
     """
-    made = derivative_program(program, batches)
+    made = derivative_program(program, batches, active)
     given = sum([made.avals[i].nbytes for i in made.input_ids])
     early = optimized(made, EARLY)
     jitted = optimized(early, REORDERING)
@@ -210,16 +223,18 @@ class DerivativeReads(NamedTuple):
     repeated: set[int]
 
 
-def derivative_reads(program: Program, size: Callable[[int], float]) -> DerivativeReads:
+def derivative_reads(
+    program: Program, size: Callable[[int], float], active: Sequence[bool]
+) -> DerivativeReads:
     """Find the values that the derivative of each operation reads.
 
     Args:
         program: a program without plain calls.
         size: returns the bytes of a variable.
+        active: a flag per input: True if the derivative is by it.
     """
-    active = set(active_inputs(program, None))
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
-    forward(program, [i in active for i in program.input_ids], sink, by_rules=True)
+    forward(program, list(active), sink, by_rules=True)
     second, origins = sink.second, list(sink.known.origins)
     captured = {
         k: value.ft_variable for k, value in second.constants.items() if isinstance(value, Tracer)

@@ -23,6 +23,7 @@ from typing import NamedTuple, final
 
 from functrace.api.residuals.derivative_costs import (
     Batch,
+    activity,
     costs_of,
     derivative_reads,
     peak,
@@ -124,14 +125,22 @@ class Frontier:
         program: the program.
         cost: ``"flops"`` or ``"time"``.
         batches: mapped functions around it, the innermost first.
+        active: a flag per input: True if the derivative is by it; by default all that can.
     """
 
-    def __init__(self, program: Program, cost: str, batches: Sequence[Batch] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        cost: str,
+        batches: Sequence[Batch] = (),
+        active: Sequence[bool] | None = None,
+    ) -> None:
         begin = time.perf_counter()
         self.cost, self.batches = cost, tuple(batches)
         self.given = program
         flat = inline(program, plain_call)
-        self.work = _workload(flat, cost, self.batches)
+        self.active = activity(program, active)
+        self.work = _workload(flat, cost, self.batches, self.active)
         self.total = sum(self.work.costs.values())
         """Cost of one forward run."""
         self._planned: dict[int, Choice] = {}
@@ -154,7 +163,7 @@ class Frontier:
             made = made.interned()
             nbytes = self._programs.get(made)
             if nbytes is None:
-                nbytes = self._programs[made] = peak(made, self.batches)
+                nbytes = self._programs[made] = peak(made, self.batches, self.active)
                 self.evaluations += 1
             found = self._planned[place] = Choice(candidate, made, nbytes)
             if place >= 0:
@@ -268,7 +277,9 @@ class Frontier:
         return max(front, key=lambda c: (below(c), -c.candidate.extra))
 
 
-def _workload(flat: Program, cost: str, batches: Sequence[Batch]) -> Workload:
+def _workload(
+    flat: Program, cost: str, batches: Sequence[Batch], active: Sequence[bool]
+) -> Workload:
     factors = _factors(flat, batches)
 
     def size(i: int) -> float:
@@ -277,7 +288,11 @@ def _workload(flat: Program, cost: str, batches: Sequence[Batch]) -> Workload:
     costs = costs_of(flat, cost)
     if batches:
         costs = {k: value * factors.get(k, 1) for k, value in costs.items()}
-    return Workload(flat, size, costs, derivative_reads(flat, size))
+    return Workload(flat, size, costs, derivative_reads(flat, size, active), _chosen(flat, active))
+
+
+def _chosen(program: Program, active: Sequence[bool]) -> frozenset[int]:
+    return frozenset([i for i, flag in zip(program.input_ids, active, strict=True) if flag])
 
 
 def _factors(flat: Program, batches: Sequence[Batch]) -> dict[int, int]:
@@ -353,7 +368,7 @@ def _parts(work: Workload, kept: float, fraction: float) -> Items:
     program, steps, live = work.program, work.steps, live_bytes(work)
     limit = fraction * kept
     share = kept / max(1.0, sum([work.size(k) for k in steps]))
-    waiting = {i for i in program.input_ids if is_differentiable(program.avals[i])}
+    waiting = set(work.active)
     ends, least = [len(steps)], SMALLEST * limit
     while ends[-1] > 0:
         start, size = ends[-1], 0.0
@@ -400,7 +415,9 @@ def _with_recomputing_loops(
     def size(i: int) -> float:
         return factors.get(i, 1) * made.avals[i].nbytes
 
-    other = Workload(made, size, costs, derivative_reads(made, size))
+    active = [i in work.active for i in program.input_ids]
+    reads = derivative_reads(made, size, active)
+    other = Workload(made, size, costs, reads, _chosen(made, active))
     return other, sum([work.costs[k] for k in loops])
 
 

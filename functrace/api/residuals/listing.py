@@ -217,7 +217,7 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
         active = [is_differentiable(aval) for aval in operands.avals]
         policy = policy_in_force()
         forward, linear = linearize_program(
-            program if policy is None else with_policy(program, policy),
+            program if policy is None else with_policy(program, policy, active),
             active + [False] * (len(program.input_ids) - len(active)),
         )
         return residuals_of(program, forward, linear, name)

@@ -17,6 +17,7 @@ from functrace.api.capture.arguments import function_name
 from functrace.api.capture.programs import input_names
 from functrace.api.capture.record import Operands, stage
 from functrace.api.capture.transformed import transformed
+from functrace.api.residuals.batches import traced
 from functrace.api.residuals.budget import Budget, choice, frontier_of, parsed_budget
 from functrace.api.residuals.frontier import Choice, Frontier
 from functrace.api.residuals.listing import Residuals, residuals_of
@@ -25,7 +26,7 @@ from functrace.errors import ArgumentError, UnsupportedFunctionError, entry
 from functrace.ir.cost import shown
 from functrace.source import Source
 from functrace.tracing.binding import OPEN
-from functrace.transforms import is_differentiable, linearize_program
+from functrace.transforms import linearize_program
 from functrace.tree import map_leaves
 from functrace.typing import P
 
@@ -240,7 +241,7 @@ def plan(
         )
         operands = Operands(args, kwargs)
         names = input_names(f, args, kwargs)
-        program = stage(
+        staged = stage(
             f,
             operands,
             f"plan of {name}",
@@ -248,13 +249,15 @@ def plan(
             scope=OPEN,
             computed_only=True,
             input_names=[names[k] for k in operands.places],
-        ).program.interned()
+        )
+        program = staged.program.interned()
         if not program.output_ids:
             raise ArgumentError(
                 f"plan of {name}: no result depends on its arguments",
                 fix="return a value that is computed from the arguments",
             )
-        frontier = frontier_of(program, policy.cost)
+        active = [True] * len(operands.values) + traced(staged.captured)
+        frontier = frontier_of(program, policy.cost, active=active)
         return _report(name, policy, frontier, choice(frontier, policy))
 
     return planned
@@ -264,8 +267,7 @@ def _report(name: str, policy: Budget, frontier: Frontier, chosen: Choice) -> Bu
     candidate, total = chosen.candidate, frontier.total
     least = frontier.least.peak_bytes
     program = chosen.program
-    active = [is_differentiable(program.avals[i]) for i in program.input_ids]
-    forward, linear = linearize_program(program, active)
+    forward, linear = linearize_program(program, frontier.active)
     distance = 0.0 if chosen.cheaper is None else candidate.extra - chosen.cheaper
     return BudgetPlan(
         of=name,

@@ -18,7 +18,6 @@ import numpy as np
 
 from functrace.api.residuals.derivative_costs import DerivativeReads, results_of
 from functrace.ir.program import Program
-from functrace.transforms import is_differentiable
 
 
 class Workload(NamedTuple):
@@ -29,12 +28,14 @@ class Workload(NamedTuple):
         size: returns the bytes of a variable, of all examples of mapped functions around it.
         costs: by operation, what it takes to run it: flops or seconds.
         reads: the values that the reverse pass reads.
+        active: the inputs by which the derivative is.
     """
 
     program: Program
     size: Callable[[int], float]
     costs: dict[int, float]
     reads: DerivativeReads
+    active: frozenset[int]
 
     @property
     def steps(self) -> list[int]:
@@ -97,7 +98,7 @@ class Chain:
         self._parts = residuals, passed
         self.kept = share * residuals + passed
         for i in program.input_ids:
-            if i in last and is_differentiable(program.avals[i]):
+            if i in last and i in work.active:
                 self.gradients[min(last[i], count - 1)] += size(i)
 
     @property

@@ -19,7 +19,7 @@ from functrace.native.loop_ir import at as constant
 from functrace.native.lowering import TINY, Lowering, NoNativeForm, Operation, Row
 from functrace.native.values import AtomArray, Scalars, Stored, Value, project, scalars
 from functrace.ops import contraction as ops
-from functrace.ops import joining, linalg
+from functrace.ops import grids, joining, linalg
 from functrace.ops.blas import routine_address
 
 STRAIGHT = 512
@@ -348,6 +348,34 @@ def _convolve(low: Lowering, op: Operation) -> Value:
     return _result(low, op, target)
 
 
+def _convolve_grids(low: Lowering, op: Operation) -> Value:
+    (x, y), (stack, part) = op.operands, op.params
+    if len(op.shape) - stack != 1:
+        raise NoNativeForm("a convolution along several axes")
+    if part == "full":
+        return _convolve(low, op)
+    x, y = (low.computed(one) for one in (x, y))
+    dtype, count = op.dtype, y.shape[-1]
+    if dtype.kind not in "fiuc" or 0 in op.shape:
+        raise NoNativeForm("a convolution of nothing")
+    if op.shape[-1] * count > SMALL:
+        raise NoNativeForm("a large convolution")
+    for one in (x, y):
+        low.to_memory(one)
+    target, b = low.target(op), low.builder
+    with b.loops(op.shape) as index:
+        before = project(index[:-1], x.shape[:-1]), project(index[:-1], y.shape[:-1])
+        last = index[-1].plus(constant(count - 1))
+        total = b.declare(Const(dtype.type(0).item(), dtype))
+        with b.loops((count,)) as (j,):
+            left = low.cast(low.atom(x, [*before[0], last.plus(j, -1)]), dtype)
+            right = low.cast(low.atom(y, [*before[1], j]), dtype)
+            product = b.let("mul", dtype, left, right)
+            b.assign(total, b.let("add_any_order", dtype, b.get(total), product))
+        b.store(target.buffer, target.place(index), b.get(total))
+    return _result(low, op, target)
+
+
 # -- small linear algebra --------------------------------------------------------------------------
 
 MOST_ROWS = 6
@@ -566,7 +594,10 @@ def _cofactor(low: Lowering, op: Operation) -> Value:
     return scalars(found, op.shape, dtype)
 
 
-COMPLEX = (ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p, joining.convolve_p)
+COMPLEX = (
+    ops.matmul_p, ops.dot_p, ops.matmul_in_parts_p, ops.einsum_p, joining.convolve_p,
+    grids.convolve_grids_p,
+)  # fmt: skip
 """Primitives whose native form takes complex numbers."""
 
 ROWS: dict[Primitive, Row] = {
@@ -575,6 +606,7 @@ ROWS: dict[Primitive, Row] = {
     ops.matmul_in_parts_p: _matmul,
     ops.einsum_p: _einsum,
     joining.convolve_p: _convolve,
+    grids.convolve_grids_p: _convolve_grids,
     linalg.cofactor_p: _cofactor,
 }
 """Lowering by primitive."""
