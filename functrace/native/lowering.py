@@ -217,6 +217,11 @@ class Lowering:
 
     # -- programs --
 
+    @property
+    def is_probe(self) -> bool:
+        """True if only the operations without a native form are looked for."""
+        return self.skipped is not None
+
     def run(
         self,
         inputs: Sequence[Value],

@@ -151,15 +151,21 @@ def _straight(
     summed: Sequence[str],
 ) -> Value:
     left, right, out = labels
-    x, y, let, dtype = low.elements(a), low.elements(b), low.builder.let, op.dtype
+    dtype = op.dtype
+    if low.is_probe:  # (the code would be long, and always has a form)
+        return low.array(op.shape, dtype)
+    x, y, cast, let = low.elements(a), low.elements(b), low.cast, low.builder.let
+    labels_in_order = [*out, *summed]
+    of_x = [labels_in_order.index(label) for label in left]
+    of_y = [labels_in_order.index(label) for label in right]
+    steps = list(np.ndindex(*[sizes[label] for label in summed]))
     found: list[Atom] = []
     for index in np.ndindex(*[sizes[label] for label in out]):
-        at = dict(zip(out, index, strict=True))
         total: Atom | None = None
-        for inner in np.ndindex(*[sizes[label] for label in summed]):
-            at |= dict(zip(summed, inner, strict=True))
-            first = low.cast(x[tuple(at[label] for label in left)], dtype)
-            second = low.cast(y[tuple(at[label] for label in right)], dtype)
+        for inner in steps:
+            at = index + inner
+            first = cast(x[tuple([at[k] for k in of_x])], dtype)
+            second = cast(y[tuple([at[k] for k in of_y])], dtype)
             product = let("mul", dtype, first, second)
             total = product if total is None else let("add", dtype, total, product)
         assert total is not None

@@ -99,7 +99,7 @@ def _loop(low: Lowering, op: Operation) -> Sequence[Value]:
     loop = op.step.structure
     if not isinstance(loop, Loop) or loop.length == 0:
         raise NoNativeForm("a loop of no steps")
-    if loop.gives and low.skipped is not None:
+    if loop.gives and low.is_probe:
         raise NoNativeForm("a loop whose stacks leave a segment")
     packed = op.operands[0] if loop.takes is not None else None
     if loop.takes is not None and not isinstance(packed, Packed):
