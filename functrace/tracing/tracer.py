@@ -101,9 +101,16 @@ def as_array(value: Nest) -> np.ndarray[Any, Any]:
     if array.dtype == object:
         raise DtypeError(
             f"a {type(value).__name__} cannot be used as an operand: it has no numeric dtype",
-            fix="pass arrays and numbers only",
+            fix=fix_for(value, "pass arrays and numbers only"),
         )
     return array
+
+
+def fix_for(value: object, otherwise: str) -> str:
+    """Return the way out for a value that is no array: for SciPy's sparse matrices, their elements."""
+    if type(value).__module__.startswith("scipy.sparse"):
+        return "of a sparse matrix A, pass or return A.data, an array of its elements"
+    return otherwise
 
 
 def _holds_tracer(value: Nest) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from functrace.errors import ArgumentError, DtypeError
 from functrace.ir.aval import check_plain
 from functrace.numpy.arrays.traced_number import TracedNumber
-from functrace.tracing.tracer import Tracer, as_array
+from functrace.tracing.tracer import Tracer, as_array, fix_for
 from functrace.tree import paths
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def as_value(leaf: Any, what: str) -> Any:
     if array is None or array.dtype.kind not in "biufc":
         raise DtypeError(
             f"{what} is a {type(leaf).__name__}, not an array or a number",
-            fix="pass arrays and numbers",
+            fix=fix_for(leaf, "pass arrays and numbers"),
         )
     return array[()]
 

@@ -56,7 +56,7 @@ from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, 
 from functrace.tracing.binding import BODY, call_recorded
 from functrace.tracing.capture import ArrayWatch, CapturedArray, held_array, read_only_memory
 from functrace.tracing.recording import Recording
-from functrace.tracing.tracer import Tracer, Value
+from functrace.tracing.tracer import Tracer, Value, fix_for
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 
@@ -351,9 +351,11 @@ def output_variable(recording: Recording, leaf: object) -> int:
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
-        fix="return arrays or numbers; has_aux=True carries other results; register a class that "
-        "is a pytree with "
-        "functrace.tree.register",
+        fix=fix_for(
+            leaf,
+            "return arrays or numbers; has_aux=True carries other results; register a class that is "
+            "a pytree with functrace.tree.register",
+        ),
     )
 
 

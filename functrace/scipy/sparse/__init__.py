@@ -39,6 +39,7 @@ from functrace.scipy.sparse.matrices import (  # noqa: F401
     dia_array,
     dia_matrix,
 )
+from functrace.scipy.sparse.nodes import SparseElements  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

@@ -35,6 +35,7 @@ from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.scipy.sparse.matrices import Sparse
+from functrace.scipy.sparse.nodes import as_scipy
 from functrace.source import hide_own_frames
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -134,18 +135,19 @@ class SparsePlan:
             f"({self.forward} forward, {self.reverse} reverse)"
         )
 
-    def matrix(self, data: Array) -> Any:
+    def matrix(self, data: Array, format: Format = "csr") -> Any:
         """Return the sparse array with some elements, in the order of rows, then of columns.
 
         Args:
             data: the elements, plain or traced, shape (nnz,).
+            format: of the result, by SciPy's names.
         """
-        columns, starts = self._pattern.columns, self._indptr
+        pattern = self._pattern.columns, self._indptr, self._pattern.rows
+        elements: Any = data if isinstance(data, Tracer) else np.asarray(data)
+        made = Sparse(elements, pattern, self.shape, kept_format=format)
         if isinstance(data, Tracer):
-            return Sparse(data, (columns, starts, self._pattern.rows), self.shape)
-        kind = np.int32 if max(self.nnz, *self.shape) < 2**31 else np.int64
-        index, offsets = columns.astype(kind), starts.astype(kind)
-        return scipy.sparse.csr_array((np.asarray(data), index, offsets), shape=self.shape)
+            return made.tocsc() if format == "csc" else made
+        return as_scipy(made)
 
 
 @final
@@ -160,11 +162,12 @@ class SparseDerivative:
         transform: str,
         argnums: int | Sequence[int],
         mode: str,
-        format: str,
+        format: Format,
         has_aux: bool,
     ) -> None:
         self._f, self._transform, self._argnums = f, transform, argnums
-        self._mode, self._format, self._has_aux = mode, format, has_aux
+        self._mode, self._has_aux = mode, has_aux
+        self._format: Format = format
         self._owner = f"{transform} of {function_name(f)}"
         functools.update_wrapper(self, f, updated=())
 
@@ -175,11 +178,7 @@ class SparseDerivative:
         """Return the sparse array, or ``(array, aux)`` with ``has_aux``."""
         try:
             plan, data, aux = self._run(args, kwargs)
-            matrix = plan.matrix(data)
-            if isinstance(matrix, Sparse):
-                matrix = matrix.tocsc() if self._format == "csc" else matrix
-            else:
-                matrix = matrix.asformat(self._format)
+            matrix = plan.matrix(data, self._format)
             return (matrix, aux) if self._has_aux else matrix
         except BaseException as error:
             hide_own_frames(error)
@@ -258,7 +257,9 @@ class SparseDerivative:
         parts = LinearParts(pushed)
         if colouring.reverse:
             parts = LinearParts(pushed, *pullback_programs(program, active, count))
-        runner = Runner(compressed_elements(parts, colouring, count, auxiliary, sum(active)))
+        avals = [*point.avals, *[program.avals[i] for i in program.output_ids[:count]]]
+        dtype = np.result_type(*[aval.dtype for aval in avals]) if avals else np.dtype(np.float64)
+        runner = Runner(compressed_elements(parts, colouring, count, auxiliary, sum(active), dtype))
         name = self._owner.removeprefix("sparse_")
         return SparsePlan(name, pattern, colouring, is_symmetric), runner
 
@@ -291,9 +292,13 @@ def sparse_jacobian(
     Returns:
         a function of ``f``'s arguments that returns the sparse array, or ``(array, aux)``: shape
         (elements of the results, elements of the arguments), both in the order of leaves, then in C
-        order within each. Its method ``plan`` takes the same arguments, and returns the pattern,
+        order within each. Its dtype is NumPy's promotion of those of arguments and results, in every
+        mode. Its method ``plan`` takes the same arguments, and returns the pattern,
         the colours and the number of sweeps. For traced arguments (inside of `jit`, `vmap`, `grad`)
-        the result is a `functrace.scipy.sparse.Sparse`, whose elements ``.data`` may be returned.
+        the result is a `functrace.scipy.sparse.Sparse`. Where `jit` returns it, it is SciPy's sparse
+        array again; where `vmap` does, a `functrace.scipy.sparse.SparseElements`, whose ``.data``
+        holds all elements. For float16, which SciPy's sparse arrays do not have, it is always a
+        ``Sparse``.
 
     Raises:
         ArgumentError: if ``mode`` or ``format`` is none of these, or ``argnums`` names an argument

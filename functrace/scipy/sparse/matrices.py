@@ -75,6 +75,8 @@ class Sparse(HasOperators):
         shape: shape of the matrix, before transposition.
         turned: True if it is transposed.
         is_matrix: True for a ``…_matrix``, for which ``*`` is the matrix product.
+        kept_format: SciPy's name of the format in which transforms return it; by default csr, or
+            csc if it is transposed.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -87,7 +89,7 @@ class Sparse(HasOperators):
         array([ 1.,  1., 10.])
     """
 
-    __slots__ = ("data", "is_matrix", "pattern", "turned", "whole")
+    __slots__ = ("data", "is_matrix", "kept_format", "pattern", "turned", "whole")
 
     def __init__(
         self,
@@ -96,14 +98,10 @@ class Sparse(HasOperators):
         shape: tuple[int, int],
         turned: bool = False,
         is_matrix: bool = False,
+        kept_format: str = "",
     ) -> None:
-        self.data, self.pattern, self.whole, self.turned, self.is_matrix = (
-            data,
-            pattern,
-            shape,
-            turned,
-            is_matrix,
-        )
+        self.data, self.pattern, self.whole = data, pattern, shape
+        self.turned, self.is_matrix, self.kept_format = turned, is_matrix, kept_format
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(scipy.sparse.csr_matrix, name):
@@ -157,7 +155,7 @@ class Sparse(HasOperators):
         Args:
             data: the elements, shape (nz,).
         """
-        return Sparse(data, self.pattern, self.whole, self.turned, self.is_matrix)
+        return Sparse(data, self.pattern, self.whole, self.turned, self.is_matrix, self.kept_format)
 
     def astype(self, dtype: DTypeLike) -> Sparse:
         """Return the matrix with elements of another dtype.

@@ -28,6 +28,9 @@ from functrace.typing import Array
 PERIODS = 24
 """Number of periods tried: groups ``k % period`` suit bands, and grids in C order."""
 
+DISTANCES = 24
+"""Maximum number of distances between columns of a row for which a pattern may be that of a grid."""
+
 
 class Colouring(NamedTuple):
     """Groups of columns for forward sweeps, and of rows for reverse ones.
@@ -241,6 +244,20 @@ def _candidates(
     fewest = min(int(groups.max(initial=0)) + 1 for groups in made)
     for period in range(lower + 1, min(fewest, most, lower + PERIODS)):
         yield units % period
+    for period in range(max(lower, 3), min(fewest, most, lower + 3)):
+        for stride in _strides(pattern):
+            for step in range(2, period):  # diagonals of a grid, as (2 i + j) % 5
+                yield (units // stride * step + units % stride) % period
+
+
+def _strides(pattern: Pattern) -> list[int]:
+    """Return distances of columns that many rows share: one is the length of a grid's lines."""
+    first = pattern.columns[np.minimum(pattern.starts()[:-1], max(len(pattern.columns) - 1, 0))]
+    distances = pattern.columns - first[pattern.rows]
+    found, counts = np.unique(distances[distances > 1], return_counts=True)
+    if len(found) > DISTANCES:
+        return []
+    return [int(d) for d in found[np.argsort(-counts, kind="stable")][:5]]
 
 
 def _greedy_groups(pattern: Pattern, order: Sequence[int]) -> Array:

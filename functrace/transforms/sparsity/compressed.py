@@ -25,7 +25,7 @@ from functrace.ir.walk import interpret
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.joining import concatenate
-from functrace.ops.shaping import reshape
+from functrace.ops.shaping import convert, reshape
 from functrace.tracing.binding import bind
 from functrace.transforms.building import attribute, finish, operand_of
 from functrace.transforms.sparsity.colouring import Colouring, coloured
@@ -232,7 +232,12 @@ class LinearParts(NamedTuple):
 
 
 def compressed_elements(
-    parts: LinearParts, colouring: Colouring, outputs: int, auxiliary: int, active: int
+    parts: LinearParts,
+    colouring: Colouring,
+    outputs: int,
+    auxiliary: int,
+    active: int,
+    dtype: np.dtype[Any],
 ) -> Program:
     """Return the program of auxiliary outputs and of the elements of a sparse Jacobian.
 
@@ -240,6 +245,7 @@ def compressed_elements(
         parts: the derivative; ``forward`` and ``pulled`` are needed for groups of rows.
         colouring: groups of columns (elements of the active inputs) and rows (of the outputs).
         outputs, auxiliary, active: numbers of these.
+        dtype: of the elements.
 
     Returns:
         a program of the inputs; its last output has the elements in the pattern's order.
@@ -277,7 +283,7 @@ def compressed_elements(
         start + (colouring.units - colouring.forward) * len(colouring.columns) + colouring.places,
     )
     whole = found[0] if len(found) == 1 else concatenate(found, 0)
-    values = gather(whole, (ARRAY,), (places,))
+    values = convert(gather(whole, (ARRAY,), (places,)), dtype)
     outs = [operand_of(into, x, aval) for x, aval in aux]
     outs.append(into.operand(values)[0])
     attribute(into, swept.origin)
