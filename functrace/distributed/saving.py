@@ -380,7 +380,7 @@ class _Parts:
             content = io.BytesIO(_read(path, part.digest))
             try:
                 found = np.lib.format.read_array(content, allow_pickle=False)
-                found = found.view(dtype).reshape(part.shape) if dtype.kind == "V" else found
+                found = found.view(dtype).reshape(part.shape) if is_extended(dtype) else found
             except ValueError as error:
                 raise ParseError(f"load: {path} is damaged: {error}", fix=_EARLIER) from error
             if found.shape != part.shape or found.dtype != dtype:

@@ -20,6 +20,7 @@ from functrace.optim.leaves import (
     root,
     squared,
     typed,
+    widened,
     zeros_like,
 )
 from functrace.optim.transformations import GradientTransformation
@@ -172,10 +173,11 @@ def scale_by_adam(
         count = next_count(state.count)
 
         def one(g: Leaf, m: Leaf, v: Leaf) -> tuple[Leaf, Leaf, Leaf]:
-            first, second = mean(b1, g, m), mean(b2, squared(g), v)
+            x = widened(g, np.dtype(np.float32))  # (float16 has neither eps nor small squares)
+            first, second = mean(b1, x, m), mean(b2, squared(x), v)
             if nesterov:
                 ahead = unbiased(first, b1, next_count(count))
-                top = mean(b1, unbiased(g, b1, count), ahead)
+                top = mean(b1, unbiased(x, b1, count), ahead)
             else:
                 top = unbiased(first, b1, count)
             size = root(unbiased(second, b2, count) + like(eps_root, second))
@@ -325,13 +327,14 @@ def _scale_by_squares(
             return x if count is None else unbiased(x, decay, count)
 
         def one(g: Leaf, v: Leaf, *means: Leaf) -> tuple[Leaf, ...]:
-            second, firsts = mean(decay, squared(g), v), [mean(decay, g, m) for m in means]
+            x = widened(g, np.dtype(np.float32))  # (float16 has neither eps nor small squares)
+            second, firsts = mean(decay, squared(x), v), [mean(decay, x, m) for m in means]
             size = corrected(second)
             for first in firsts:
                 size = np.maximum(size - squared(corrected(first)), like(0.0, size))
             small = like(eps, size)
-            scaled = g / (root(size + small) if eps_in_sqrt else root(size) + small)
-            kept = [typed(x, m.dtype) for x, m in zip(firsts, means, strict=True)]
+            scaled = x / (root(size + small) if eps_in_sqrt else root(size) + small)
+            kept = [typed(first, m.dtype) for first, m in zip(firsts, means, strict=True)]
             return typed(scaled, g.dtype), typed(second, v.dtype), *kept
 
         names = ["nu", "mu"] if is_centered else ["nu"]

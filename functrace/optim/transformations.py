@@ -164,6 +164,7 @@ def masked(
 
     Raises:
         TreeError: from its functions, if the mask does not fit the parameters.
+        ArgumentError: from its functions, if the mask has other values than bools.
 
     Example:
         >>> import functrace as ft
@@ -177,7 +178,14 @@ def masked(
 
     def chosen(tree: PyTree) -> list[bool]:
         made = mask(tree) if callable(mask) else mask
-        return [bool(flag) for flag in flatten(broadcast(made, tree))[0]]
+        flags = flatten(broadcast(made, tree))[0]
+        for flag in flags:
+            if not (isinstance(flag, bool | np.bool_ | np.ndarray) and np.shape(flag) == ()):
+                raise ArgumentError(
+                    f"masked: the mask has a {type(flag).__name__} where a bool is expected",
+                    fix="pass True where the transformation applies, and False elsewhere",
+                )
+        return [bool(flag) for flag in flags]
 
     def without(tree: PyTree, flags: list[bool]) -> PyTree:
         found, treedef = flatten(tree)

@@ -129,7 +129,7 @@ def digest(content: bytes) -> str:
 
 def npy(data: np.ndarray[Any, Any]) -> bytes:
     """Return an array in NumPy's format; dtypes that NumPy does not have are saved as bytes."""
-    if data.dtype.kind == "V":
+    if is_extended(data.dtype):
         data = np.ascontiguousarray(data).reshape(*data.shape, 1).view(np.uint8)
     file = io.BytesIO()
     np.lib.format.write_array(file, data, allow_pickle=False)
@@ -137,5 +137,5 @@ def npy(data: np.ndarray[Any, Any]) -> bytes:
 
 
 def is_extended(dtype: np.dtype[Any]) -> bool:
-    """Return True for dtypes of ml_dtypes, such as bfloat16."""
-    return dtype.kind == "V" and not issubclass(dtype.type, np.void)
+    """Return True for dtypes of ml_dtypes, such as bfloat16: NumPy does not know them by name."""
+    return dtype.isbuiltin == 2 and dtype.type.__module__.partition(".")[0] == "ml_dtypes"

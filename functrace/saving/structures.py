@@ -20,7 +20,7 @@ import numpy as np
 from functrace.errors import ArgumentError, FunctraceError, UnsupportedFunctionError
 from functrace.saving.files import is_extended
 from functrace.tree import flatten, unflatten
-from functrace.tree.nodes import fields_of
+from functrace.tree.nodes import static_values
 from functrace.typing import PyTree
 
 Code: TypeAlias = Any
@@ -160,10 +160,11 @@ def _decode_class(data: Code, like: PyTree, path: str, read: Read) -> Any:
     if entries is None:
         _check_same(name, [r for r, _ in rows], type(like).__name__, "a leaf", path)
     _check_same(name, [r for r, _ in rows], type(like).__qualname__, entries, path)
-    if statics != _statics(like):
+    there = _statics(like)
+    if any(there.get(key, NOTHING) != code for key, code in statics.items()):
         raise ArgumentError(
-            f"load: static fields of {path or 'the pytree'}, a {name}, were {statics}, and are "
-            f"{_statics(like)} in like",
+            f"load: static values of {path or 'the pytree'}, a {name}, were {statics}, and are "
+            f"{there} in like",
             fix="pass a pytree with the static fields of the saved one",
         )
     parts = zip(rows, children, strict=True)
@@ -191,12 +192,14 @@ def _children(node: PyTree) -> tuple[list[Any], list[str] | None]:
 
 
 def _statics(node: PyTree) -> Code:
-    """Return the static fields of a dataclass that have a form in JSON."""
+    """Return the static fields of a dataclass, or the static value of a registered class (under an
+    empty name), that have a form in JSON.
+    """
     found: dict[str, Code] = {}
-    for name in (fields_of(type(node)) or ((), ()))[1]:
+    for name, value in static_values(node):
         arrays: list[Any] = []
         try:
-            code = encode(getattr(node, name), "", arrays)
+            code = encode(value, "", arrays)
         except ArgumentError:
             continue
         if not arrays:
@@ -256,7 +259,9 @@ def _array_of(node: PyTree, path: str) -> np.ndarray[Any, Any] | None:
             f"save: the leaf {path or 'itself'} is a {type(node).__name__}, a class of arrays",
             fix="save its parts as plain arrays, such as x.data and x.mask of a masked array",
         )
-    if not isinstance(dtype, np.dtype) or not (dtype.kind in "biufcSUmM" or is_extended(dtype)):
+    if not isinstance(dtype, np.dtype) or not (
+        is_extended(dtype) or (dtype.kind in "biufcSUmM" and dtype.isbuiltin != 2)
+    ):
         raise ArgumentError(
             f"save: the leaf {path or 'itself'} has dtype {dtype}",
             fix="save numbers, strings and dates; of jax.random keys, jax.random.key_data(key); of "
@@ -272,7 +277,7 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 def _dtype(name: str) -> np.dtype[Any]:
     if re.fullmatch(r"[<>|=]?[biufcSUmM]\d+(\[\w+\])?", name):
         return np.dtype(name)
-    if not re.fullmatch(r"(b?float|u?int)\d\w*", name):
+    if not re.fullmatch(r"(b?float|b?complex|u?int)\d\w*", name):
         raise ValueError(f"there is no dtype {name!r}")
     try:
         import ml_dtypes

@@ -287,6 +287,14 @@ def fields_of(kind: type | None) -> tuple[tuple[str, ...], tuple[str, ...]] | No
     return None if kind is None else _fields.get(kind)
 
 
+def static_values(node: object) -> list[tuple[str, object]]:
+    """Return the static values of an object, each with the name of its field, empty for those of a
+    registered class.
+    """
+    held: object = optree.tree_flatten_one_level(node, namespace=NAMESPACE)[1]
+    return list(zip(held.names, held.values, strict=True)) if isinstance(held, Static) else []
+
+
 def is_exact(kind: type | None) -> bool:
     """Return True if the equality of a class's nodes is exact, see `Static`."""
     return kind in _registered or kind in _at_sight

@@ -60,7 +60,7 @@ def test_values_come_back_to_the_bit(tmp_path: Path, writer: Any) -> None:
 def test_dtypes_that_numpy_does_not_have(tmp_path: Path) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.random.default_rng(1).normal(size=(3, 4))
-    for k, name in enumerate(("bfloat16", "float8_e4m3fn")):
+    for k, name in enumerate(("bfloat16", "float8_e4m3fn", "float8_e5m2")):
         wanted = {"x": x.astype(getattr(ml_dtypes, name)), "y": jax.numpy.asarray(x, name)}
         ft.distributed.save(tmp_path / f"step_{k}", wanted, writer="npy")
         found = ft.distributed.load(tmp_path / f"step_{k}", wanted)

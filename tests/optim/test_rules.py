@@ -321,6 +321,13 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         TreeError, "prefix",
         lambda: optim.masked(optim.scale(1.0), {"a": True}).init({"b": np.ones(1)}),
     ),
+    "mask of strings": (
+        ArgumentError, "str where", lambda: optim.masked(optim.scale(1.0), {"a": "False"}).init({"a": 1.0})
+    ),
+    "mask of arrays": (
+        ArgumentError, "bool is expected",
+        lambda: optim.masked(optim.scale(1.0), [np.array([True, False])]).init([np.ones(2)]),
+    ),
     "no steps": (ArgumentError, "0 steps", lambda: optim.linear_schedule(0.0, 1.0, 0)),
     "negative start": (ArgumentError, "-1", lambda: optim.exponential_decay(0.0, 1, 0.5, -1)),
     "no rate": (ArgumentError, "rate", lambda: optim.exponential_decay(1.0, 1, 0.0)),
@@ -343,6 +350,19 @@ def test_leaves_of_another_shape_are_refused(name: str) -> None:
     if name in ("adamw", "lion"):
         with pytest.raises(ShapeError, match=r"'w'.*\(3, 1\).*\(3,\)"):
             tx.update(p, tx.init(p), {"w": np.ones(3), "b": np.ones(3)})
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("name", ["adam", "nadam", "rmsprop", "rmsprop centered"])
+def test_gradients_of_float16_are_scaled_as_those_of_float32(name: str, jitted: bool) -> None:
+    """Zeros, and numbers whose squares float16 does not have."""
+    tx, g = RULES[name](0.1), np.array([0.0, 1e-4, 1.0, 300.0], np.float16)
+    update = ft.jit(tx.update) if jitted else tx.update
+    found, state = update(g, tx.init(g))
+    wanted, _ = tx.update(g.astype("f4"), tx.init(g.astype("f4")))
+    assert found.dtype == np.float16
+    assert {np.asarray(x).dtype.char for x in ft.tree.leaves(state)} <= {"e", "i"}
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize("x", [np.arange(3), 2, np.array([True])])

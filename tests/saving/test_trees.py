@@ -202,6 +202,28 @@ def test_deep_pytrees_are_saved_and_loaded_or_refused(file: Path, depth: int) ->
     same(ft.load(file, like=tree), tree)
 
 
+def test_static_values_of_registered_classes(file: Path) -> None:
+    @ft.tree.register
+    class Activation:
+        def __init__(self, x: Any, kind: Any) -> None:
+            self.x, self.kind = x, kind
+
+        def tree_flatten(self) -> Any:
+            return (self.x,), self.kind
+
+        @classmethod
+        def tree_unflatten(cls, static: Any, children: Any) -> Any:
+            return cls(*children, static)
+
+    for kind in ("relu", ("gelu", 2.0), None, print):  # (functions have no form in a file)
+        ft.save(file, [Activation(np.ones(2), kind)])
+        [found] = ft.load(file, like=[Activation(np.zeros(2), kind)])
+        assert found.kind == kind and np.all(found.x == 1.0)
+        if kind in ("relu", ("gelu", 2.0)):
+            with pytest.raises(ArgumentError, match="static"):
+                ft.load(file, like=[Activation(np.zeros(2), "tanh")])
+
+
 def test_a_class_that_does_not_accept_its_saved_parts(file: Path) -> None:
     @ft.tree.register
     class Positive:
@@ -291,15 +313,19 @@ def test_states_of_optimizers(file: Path) -> None:
         same((params, state), ft.load(file, like=shapes))
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
-def test_dtypes_that_numpy_does_not_have(file: Path, name: str) -> None:
+def test_dtypes_that_numpy_does_not_have(file: Path) -> None:
+    """All of ml_dtypes, of which float8_e5m2 has the kind and the size of no float of NumPy."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    wanted = [
-        np.arange(6).reshape(2, 3).astype(getattr(ml_dtypes, name)),
-        getattr(ml_dtypes, name)(3),
+    kinds = [
+        x for x in vars(ml_dtypes).values() if isinstance(x, type) and issubclass(x, np.generic)
     ]
-    ft.save(file, wanted)
-    same(wanted, ft.load(file))
+    assert ml_dtypes.bfloat16 in kinds and ml_dtypes.float8_e5m2 in kinds
+    for kind in kinds:
+        x = np.ones((2, 3)).astype(kind)
+        wanted = [x, x.T, x[:0], x[0, 0], x[0]]
+        ft.save(file, wanted)
+        same(wanted, ft.load(file))
+        same(wanted, ft.load(file, like=wanted))
 
 
 def test_other_libraries_read_the_files(tmp_path: Path) -> None:
