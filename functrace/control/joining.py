@@ -86,17 +86,36 @@ def choose(
 ) -> tuple[Any, ...]:
     """Run the branches that at least one example takes, and select the results per example."""
     outs = [np.empty(a.shape, a.dtype) for a in avals]
-    which = np.clip(which, 0, len(runs) - 1)
+    last = len(runs) - 1
     for number, run in enumerate(runs):
-        takers = which == number
+        takers = _takers(which, number, last)
         if not takers.any():
             continue
         # The results of other examples are dropped, and so are their warnings.
         with np.errstate(all="ignore") if not takers.all() else np.errstate():
             results = run(*operands)
-        for out, result in zip(outs, results, strict=True):
-            out[takers] = result[takers]
+        _select(outs, takers, results)
+        results = ()  # they are freed before the next branch runs
     return tuple(outs)
+
+
+def _select(outs: Sequence[Array], takers: Array, results: Sequence[Any]) -> None:
+    """Copy the results of the examples that take a branch."""
+    for out, result in zip(outs, results, strict=True):
+        if type(result) is np.ndarray:
+            marked = takers.reshape(takers.shape + (1,) * (out.ndim - takers.ndim))
+            np.copyto(out, result, "unsafe", marked)
+        else:
+            out[takers] = result[takers]
+
+
+def _takers(which: Array, number: int, last: int) -> Any:
+    """Return the examples that take a branch; indices out of range take the first or the last."""
+    if not last:
+        return np.ones(np.shape(which), bool)
+    if not number:
+        return which <= 0
+    return which >= last if number == last else which == number
 
 
 # -- loops -----------------------------------------------------------------------------------------

@@ -75,12 +75,12 @@ class ExampleGroup(NamedTuple):
     """Examples on the same trace path, for which the function is to be run.
 
     Args:
-        rows: the examples.
+        rows: the examples; a range for all of them, which takes no memory.
         forks: branches where they diverged from others.
         before: values that were evaluated for them.
     """
 
-    rows: Rows
+    rows: Rows | range
     forks: tuple[Divergence, ...] = ()
     before: EarlierValues | None = None
 
@@ -102,7 +102,7 @@ class TracePaths:
         self.size = size
         self.most = most
         self.count = 1
-        self.waiting = [ExampleGroup(np.arange(size))]
+        self.waiting = [ExampleGroup(range(size))]
         self.nbytes = 0
         """Upper bound for the bytes of evaluated values of waiting groups."""
 
@@ -241,8 +241,8 @@ class Examples:
         """Values by variable; ``mapped`` variables have examples along their first axis."""
         self.since: dict[int, int] = {}
         self.mapped: set[int] = set()
-        self.generations: list[Rows] = (
-            [np.arange(len(group.rows))] if group.before is None else group.before.generations[:]
+        self.generations: list[Rows | range] = (
+            [range(len(group.rows))] if group.before is None else group.before.generations[:]
         )
         if group.before is not None:
             self.generations.append(group.rows)
@@ -256,7 +256,10 @@ class Examples:
     @property
     def rows(self) -> Rows:
         """The current examples of the recording."""
-        return self.generations[-1]
+        last = self.generations[-1]
+        if isinstance(last, range):
+            last = self.generations[-1] = np.arange(len(last))
+        return last
 
     @property
     def has_outcome(self) -> bool:
@@ -355,7 +358,7 @@ class Examples:
             for j, found in enumerate(result, k) if primitive.many else ((k, result),):
                 self.since[j] = last
                 self.nbytes += recording.avals[j].nbytes * (
-                    len(self.rows) if j in self.mapped else 1
+                    len(self.generations[-1]) if j in self.mapped else 1
                 )
                 self._attribute(recording, k, found)
             return result
@@ -444,7 +447,7 @@ class Examples:
         held = set(self.values)
         release(recording, wanted, self.values, is_differentiated=False)
         self._released.update(held.difference(self.values))
-        size = len(self.rows)
+        size = len(self.generations[-1])
         avals = recording.avals
         self.nbytes = sum(
             [avals[k].nbytes * (size if k in self.mapped else 1) for k in self.values]

@@ -27,13 +27,16 @@ from functrace.executor.interpreter import (
 )
 from functrace.executor.memory.of_plans import allocate_given, bytes_of_each_step
 from functrace.executor.memory.timeline import (
+    GIVEN,
     MemoryPlan,
+    MemoryValue,
     OpenValue,
     Phase,
     TimelineWriter,
     phases,
 )
 from functrace.executor.plan.arena import SHOWN, c_strides
+from functrace.executor.plan.planner import flag_bytes
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Primitive
@@ -106,7 +109,7 @@ class ListTimeline:
         self._lines = lines
         self._is_inner = is_inner
         self._to, self._made, self._outer, self._depth = write, made, outer, depth
-        self._given = {id(record) for record in given.values()}
+        self._given = {id(record): record for record in given.values()}  # (held: ids are reused)
         self._records: dict[int, OpenValue] = dict(given)
         """Memory by variable; views have the record of their operand."""
         self._users: Counter[int] = Counter()
@@ -136,7 +139,7 @@ class ListTimeline:
             record = self._records.get(place)
             if is_copied:
                 copied.append(self._name(place))
-                aval = self._aval(place) or NUMBER
+                aval = self._aval_of(place)
                 record = to.allocate(copied[-1], aval, "copy", *last, depth=self._depth)
             if record is not None:  # (an operand that a body forwards)
                 results.append(record)
@@ -145,7 +148,11 @@ class ListTimeline:
         kept = {id(record) for record in results}
         if self._is_inner:
             for record in {id(r): r for r in self._records.values()}.values():
-                if record.death is None and id(record) not in kept | self._given:
+                if (
+                    record.death is None
+                    and id(record) not in kept
+                    and id(record) not in self._given
+                ):
                     to.free(record)
         return results
 
@@ -162,20 +169,24 @@ class ListTimeline:
         if shared is not None and not self._is_view(entry):
             shared = None
         ends = _final_carries(lowering)  # copies that are made at the end of the loop
+        is_free = primitive.view and bool(entry.operands) and shared is None
+        is_free = is_free and not self._aval_of(entry.operands[0]).shape  # a number, repeated
         for n, aval in enumerate(entry.avals):
-            if n not in ends:
+            if n not in ends and not is_free:
                 self._result(entry, n, aval, shared, source, phase)
         work = primitive.work_bytes(entry.specs, entry.avals, entry.params)
+        if lowering is not None and isinstance(which := entry.specs[0], ShapeDtype):
+            work += flag_bytes(lowering.structure, which)
         extra = to.allocate_work(
             work, entry.avals[0], primitive.name, source, phase, depth=self._depth
         )
         index = to.point(primitive.name, self._text(entry), source, phase, self._depth)
         for record in read:
             to.read(record, index, phase)
-        to.free_work(extra)
         carry: list[OpenValue] = []
         if lowering is not None and not returns:
             carry = self._bodies(lowering, source, phase)
+        to.free_work(extra)
         if ends:
             for n in ends:
                 self._result(entry, n, entry.avals[n], None, source, phase)
@@ -211,26 +222,42 @@ class ListTimeline:
         self._users[id(record)] += 1
 
     def _bodies(self, lowering: Lowering, source: Source | None, phase: Phase) -> list[OpenValue]:
-        """Write the bodies; returns the records of a loop's carry, which is still alive."""
-        to, carry = self._to, list[OpenValue]()
-        if isinstance(lowering.structure, Loop):
-            to.nbytes_each += bytes_of_each_step(lowering.structure, lowering.bodies)
+        """Write the bodies; returns the records of a loop's last results, which are still
+        alive.
+        """
+        to, structure, depth = self._to, lowering.structure, self._depth + 1
+        repeats = isinstance(structure, Loop) and (structure.length is None or structure.length > 1)
+        if isinstance(structure, Loop):
+            to.nbytes_each += bytes_of_each_step(structure, lowering.bodies)
+        alive: list[OpenValue] = []
         for body in lowering.bodies:
+            for record in alive:
+                to.free(record)
             made = listed(optimized(body, EARLY), fresh=lowering.fresh)
-            if isinstance(lowering.structure, Loop) and not carry:
-                carry = [
-                    to.allocate("", body.avals[i], "carry", source, phase, kind="carry",
-                                depth=self._depth + 1)
-                    for i in body.output_ids
-                    if body.avals[i].shape
+            before: list[OpenValue] = []
+            if repeats:  # the results of the step before are alive during a step
+                last = ListTimeline(TimelineWriter(), made, _inputs(made), is_inner=True).write()
+                before = [
+                    to.allocate("", record.value.aval, "carry", source, phase, kind="carry",
+                                nbytes=record.value.nbytes, depth=depth)
+                    for record in {id(record): record for record in last}.values()
+                    if record.value.kind not in GIVEN
                 ]  # fmt: skip
             results = ListTimeline(
-                to, made, {}, (source, phase), self._depth + 1, is_inner=True
+                to, made, _inputs(made), (source, phase), depth, is_inner=True
             ).write()
-            for record in {id(record): record for record in results}.values():
-                if record.death is None:
-                    to.free(record)
-        return carry
+            for record in before:
+                to.free(record)
+            alive = [
+                record
+                for record in {id(record): record for record in results}.values()
+                if record.death is None and record.value.kind not in GIVEN
+            ]
+        if isinstance(structure, Loop):
+            return alive
+        for record in alive:
+            to.free(record)
+        return []
 
     # -- entries -------------------------------------------------------------------------------
 
@@ -264,6 +291,9 @@ class ListTimeline:
             found.append(_Entry(primitive, params, operands, specs, result, tuple(avals), freed))
             self._avals[result] = avals[0]
         return found
+
+    def _aval_of(self, place: int) -> ShapeDtype:
+        return self._aval(place) or NUMBER
 
     def _aval(self, place: int) -> ShapeDtype | None:
         """Return the aval of a value; ``None`` for a number."""
@@ -329,6 +359,15 @@ class ListTimeline:
             self._name(i) if i >= 0 else str(made.values[i])[:MOST_DIGITS] for i in entry.operands
         ]
         return " ".join([f"{left} = {entry.primitive.name}", *right])
+
+
+def _inputs(made: InstructionList) -> dict[int, OpenValue]:
+    """Return records for the inputs of a body, whose memory is counted outside."""
+    avals = made.program.avals
+    return {
+        i: OpenValue(MemoryValue("", avals[i], 0, "argument", "", None, "forward", -1, -1, (), 0))
+        for i in made.inputs
+    }
 
 
 def returns_of_bodies(lowering: Lowering, avals: tuple[ShapeDtype, ...]) -> bool:

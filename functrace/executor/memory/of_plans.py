@@ -185,18 +185,18 @@ class PlanTimeline:
             if root == j or root in overwritten:
                 records[root] = to.allocate(
                     self._name(j), program.avals[root], self._made(step, n), source, phase,
-                    depth=self._depth,
+                    nbytes=plan.allocated(root), depth=self._depth,
                 )  # fmt: skip
         work = plan.work_bytes(step)
         extra = to.allocate_work(
             work, program.avals[k], primitive.name, source, phase, depth=self._depth
         )
         index = to.point(self._operation(step), self._text(step), source, phase, self._depth)
-        to.free_work(extra)
         for record in read:
             to.read(record, index, phase)
         if has_bodies and not returns:
             self._bodies(step, source, phase)
+        to.free_work(extra)
         for i in plan.freed(step):
             root = roots.get(i, i)
             readers[root] -= 1

@@ -110,7 +110,7 @@ class Plan:
         (`Primitive.scratch`). An operation that may return a view counts as if it did not.
         `functrace.executor.memory` has the same figures with the arrays behind them.
         """
-        avals, roots, own = self.program.avals, self.memory, self.made
+        roots, own, size = self.memory, self.made, self.allocated
         readers: Counter[int] = Counter()
         found: list[int] = []
         now = 0
@@ -119,14 +119,14 @@ class Plan:
         for step in self.steps:
             for j in self.results(step):
                 if roots[j] == j:
-                    now += avals[j].nbytes
+                    now += size(j)
                 readers[roots[j]] += 1
             found.append(now + self._inside(step) + self.work_bytes(step))
             for i in self.freed(step):
                 root = roots.get(i, i)
                 readers[root] -= 1
                 if root in own and not readers[root]:
-                    now -= avals[root].nbytes
+                    now -= size(root)
         return tuple(found)
 
     @cached_property
@@ -162,10 +162,20 @@ class Plan:
                 roots[k] = roots.get(step.into, step.into)
         return roots
 
+    def allocated(self, j: int) -> int:
+        """Return the bytes that the operation of a variable allocates: none for a number that is
+        repeated by a view.
+        """
+        primitive, operands, _ = self.program.ops[j]
+        is_free = primitive.view and len(operands) > 0 and operands[0] < 0
+        return 0 if is_free else self.program.avals[j].nbytes
+
     def work_bytes(self, step: Step) -> int:
         """Return the bytes that an operation takes for itself, and frees at its end."""
         program, k = self.program, step.first
         primitive, operands, params = program.ops[k]
+        if type(step.structure) is Branch:
+            return flag_bytes(step.structure, program.avals[operands[0]])
         if not primitive.scratch:
             return 0
         outputs = tuple([program.avals[j] for j in self.results(step)])
@@ -232,7 +242,7 @@ class Plan:
         """Peak of live bytes of arrays that the program has allocated; see `alive`."""
         avals, memory, outputs = self.program.avals, self.memory, self.program.output_ids
         roots = {memory.get(i, i) for i in outputs}
-        ends = sum([avals[r].nbytes for r in roots if r in self.made])
+        ends = sum([self.allocated(r) for r in roots if r in self.made])
         copies = sum(
             [avals[i].nbytes for i, copied in zip(outputs, self.copied, strict=True) if copied]
         )
@@ -336,6 +346,17 @@ class Plan:
 
     def _name(self, i: int) -> str:
         return str(self.program.variables[i].name)
+
+
+def flag_bytes(structure: Structure, which: ShapeDtype) -> int:
+    """Return the bytes of the flags of the examples that take a branch.
+
+    Args:
+        structure: how an operation runs its bodies.
+        which: the operation's first operand.
+    """
+    is_by_example = isinstance(structure, Branch) and structure.by_example
+    return which.size if is_by_example else 0
 
 
 def plan(program: Program, policy: Policy = NUMPY_POLICY) -> Plan:

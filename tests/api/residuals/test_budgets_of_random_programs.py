@@ -44,9 +44,7 @@ def measured(run: Callable[[], Any]) -> int:
 @pytest.mark.numpy_source
 @pytest.mark.draws
 @settings(max_examples=max(3, scaled(MOST_EXAMPLES // 2)))
-@given(
-    programs(most_steps=6, held=False), seeds(), st.sampled_from([0.05, 0.3, 0.5, 0.7, 0.9, 1.0])
-)
+@given(programs(most_steps=6), seeds(), st.sampled_from([0.05, 0.3, 0.5, 0.7, 0.9, 1.0]))
 def test_random_programs_need_at_most_their_budget(f: Recipe, seed: int, share: float) -> None:
     xs = [np.broadcast_to(x, (EXAMPLES, *np.shape(x))).copy() for x in f.arguments(seed)]
     loss, places = total(f), tuple(range(len(xs)))

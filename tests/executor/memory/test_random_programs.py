@@ -1,6 +1,7 @@
 """Predicted peaks of random programs, on many examples at once and under transforms, are those that
-``tracemalloc`` measures. (Programs of loops of a few steps and of branches are left out: there a
-prediction may be further away.)
+``tracemalloc`` measures, loops and branches included. (Compiled loops and branches may need less than
+predicted, since a step frees its carry at its last use, and a branch that no example takes does not
+run; they never need more.)
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ TRANSFORMS: dict[str, Callable[[Recipe], Callable[..., Any]]] = {
     "grad of vmap": lambda f: gradient(total(f), len(f.inputs)),
     "jit of grad of vmap": lambda f: ft.jit(gradient(total(f), len(f.inputs))),
     "grad of checkpoint": lambda f: gradient(ft.checkpoint(total(f)), len(f.inputs)),
+    "vmap": ft.vmap,
+    "vmap of grad": lambda f: ft.vmap(ft.grad(total(f), argnums=tuple(range(len(f.inputs))))),
+    "jit of vmap of grad": lambda f: ft.jit(TRANSFORMS["vmap of grad"](f)),
     "jit of jvp": lambda f: ft.jit(lambda *xs: ft.jvp(ft.vmap(f), xs, xs)),
 }
 
@@ -54,13 +58,35 @@ def measured(run: Callable[[], Any]) -> int:
 
 @pytest.mark.numpy_source
 @pytest.mark.draws
-@given(programs(most_steps=6, held=False), seeds(), st.sampled_from(sorted(TRANSFORMS)))
+@given(programs(most_steps=6), seeds(), st.sampled_from(sorted(TRANSFORMS)))
 def test_peaks_of_random_programs_are_as_predicted(f: Recipe, seed: int, name: str) -> None:
     run = TRANSFORMS[name](f)
-    small = f.arguments(seed)
-    xs = [np.broadcast_to(x, (EXAMPLES, *np.shape(x))).copy() for x in small]
+    rng = np.random.default_rng(seed)  # (different examples, which take all branches)
+    xs = [rng.normal(size=(EXAMPLES, *np.shape(x))) for x in f.arguments(seed)]
     for _ in range(2):
         run(*xs)
     made = ft.memory_plan(run)(*xs)
     found = measured(lambda: run(*xs))
-    assert abs(found - made.peak_bytes) <= 0.1 * found + SLACK, (made.peak_bytes, found, str(made))
+    assert made.peak_bytes >= 0.9 * found - SLACK, (made.peak_bytes, found, str(made))
+    most = 1.6 if "ft." in repr(f) and made.runs.startswith("jit") else 1.1
+    assert made.peak_bytes <= most * found + SLACK, (made.peak_bytes, found, str(made))
+
+
+def test_branches_of_a_batch_and_un_jitted_maps() -> None:
+    x = np.random.default_rng(0).normal(size=(EXAMPLES, 3))
+
+    def one(v: Any) -> Any:
+        longer = lambda h: np.log(h + np.sqrt(h * h + 1.0)) * np.cos(h)
+        return np.sum(ft.cond(np.sum(v) > 0.0, longer, np.tanh, v))
+
+    def steps(v: Any) -> Any:
+        return np.sum(ft.scan(lambda h, t: (np.sin(h) * t, np.cos(h) + t), v, v)[0])
+
+    for f in (one, steps, lambda v: one(v) + steps(v), lambda v: np.sin(v[0])):
+        whole = lambda xs, f=f: np.sum(ft.vmap(f)(xs))
+        for run in (ft.vmap(f), ft.vmap(ft.grad(f)), ft.grad(whole), ft.vmap(ft.checkpoint(f))):
+            for _ in range(2):
+                run(x)
+            made = ft.memory_plan(run)(x)
+            found = measured(lambda run=run: run(x))
+            assert abs(found - made.peak_bytes) <= 0.1 * found + 0.2e6, str(made)
