@@ -337,8 +337,15 @@ def _power_base(x: Array, n: Value, o: Array) -> Any:
         if n == 2:
             return mul(x, 2.0)
         return mul(power(x, computed(_one_less, n, o.dtype)), n)
-    zero = equal(n, 0)
-    return where(zero, 0.0, mul(n, power(x, where(zero, 1, sub(n, 1)))))
+    return _power_slope(power, x, n, o)
+
+
+def _power_slope(primitive: Elementwise, x: Value, n: Value, o: Array) -> Any:
+    """Derivative by the base, where the exponent may carry a derivative: at n = 0 it is 0, but its
+    derivative by n is 1 / x. Only where 1 / x overflows it is the constant 0."""
+    x, tiny = _typed(x, o), np.finfo(o.dtype).tiny
+    lost = logical_and(equal(n, 0), logical_not(greater_equal(absolute(x), tiny)))
+    return where(lost, 0.0, mul(n, primitive(where(lost, 1, x), sub(n, 1))))
 
 
 def _power_exponent(x: Array, n: Value, o: Array) -> Any:
@@ -381,9 +388,7 @@ power = elementwise(
 float_power = elementwise(
     "float_power",
     np.float_power,
-    lambda x, n, o: where(
-        equal(n, 0), 0.0, mul(n, float_power(x, where(equal(n, 0), 1.0, sub(n, 1.0))))
-    ),
+    lambda x, n, o: _power_slope(float_power, x, n, o),
     _power_exponent,
 )
 square = elementwise("square", np.square, lambda x, o: mul(x, 2.0))

@@ -40,6 +40,65 @@ def test_jet_equals_that_of_jax(name: str, scaled: bool) -> None:
             np.testing.assert_allclose(found, other, rtol=1e-9, atol=1e-11)
 
 
+UNARY = (
+    "sin", "cos", "tan", "exp", "exp2", "expm1", "log", "log1p", "sqrt", "square", "sinh", "cosh",
+    "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "negative", "reciprocal", "cbrt", "abs",
+)  # fmt: skip
+BINARY = ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "logaddexp")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_jets_of_every_order_equal_those_of_jax(name: str) -> None:
+    jax = pytest.importorskip("jax")
+    from jax.experimental.jet import jet
+
+    rng = np.random.default_rng(7)
+    count = 2 if name in BINARY else 1
+    points = tuple(rng.uniform(0.2, 0.8, (count, 3)))
+    ours, theirs = getattr(np, name), getattr(jax.numpy, name)
+    for order in range(1, 7):  # (JAX's takes no empty series)
+        series = tuple(tuple(rng.standard_normal((order, 3))) for _ in range(count))
+        value, terms = ft.jet(ours, points, series)
+        with jax.enable_x64(True):
+            try:
+                expected, wanted = jet(theirs, points, tuple(map(list, series)))
+            except (NotImplementedError, TypeError, KeyError) as error:
+                pytest.skip(f"JAX has no jet of {name}: {error}")
+            np.testing.assert_allclose(value, expected, rtol=1e-12)
+            for found, other in zip(terms, wanted, strict=True):
+                np.testing.assert_allclose(found, other, rtol=1e-8, atol=1e-8)
+    assert ft.jet(ours, points, ((),) * count)[1] == []
+
+
+LAPLACIANS: dict[str, Any] = {
+    "network": lambda np, x: np.sum(np.tanh(np.reshape(WEIGHTS, (24, 24)) @ np.sin(x)) ** 2),
+    "separable": lambda np, x: np.sum(np.sin(x) * np.exp(x)),
+    "neighbours": lambda np, x: np.sum(np.cos(x[1:] * x[:-1])),
+    "determinant": lambda np, x: np.linalg.slogdet(
+        np.reshape(np.concatenate([x, x[:1] ** 2]), (5, 5)) + 4.0 * np.eye(5)
+    )[1],
+    "quotient": lambda np, x: x[0] / (1.0 + np.sum(x**2)) + np.sqrt(np.sum(x**2)),
+}
+WEIGHTS = np.random.default_rng(0).standard_normal(576) / 5.0
+
+
+@pytest.mark.parametrize("name", LAPLACIANS)
+def test_laplacians_equal_those_of_jax_and_folx(name: str) -> None:
+    jax = pytest.importorskip("jax")
+    f, x = LAPLACIANS[name], np.random.default_rng(3).uniform(0.3, 1.0, 24)
+    found, value = ft.laplacian(lambda x: f(np, x), has_value=True)(x)[::-1]
+    with jax.enable_x64(True):
+        there, theirs = jax.numpy.asarray(x), lambda x: f(jax.numpy, x)
+        np.testing.assert_allclose(value, theirs(there), rtol=1e-12)
+        expected = jax.numpy.trace(jax.hessian(theirs)(there))
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+        folx = pytest.importorskip("folx")
+        np.testing.assert_allclose(
+            found, folx.ForwardLaplacianOperator(0)(theirs)(there)[0], rtol=1e-10
+        )
+
+
 def test_sparse_derivatives_equal_those_of_casadi() -> None:
     casadi = pytest.importorskip("casadi")
     n = 12
