@@ -93,10 +93,26 @@ def like(number: Number, x: Leaf) -> Any:
     """Return a hyperparameter that does not change the dtype of ``x`` in arithmetic with it.
 
     Numbers of Python have no dtype of their own; all others are converted to that of ``x``.
+
+    Raises:
+        DtypeError: if it is no real number.
     """
-    if type(number) in (bool, int, float):  # (np.float64 is a float, too)
+    value = real(number)
+    return value if type(value) in (int, float) else typed(value, real_dtype(x.dtype))
+
+
+def real(number: Number) -> Any:
+    """Return a hyperparameter as a number of Python, an array, a NumPy scalar or a traced value.
+
+    Raises:
+        DtypeError: if it is no real number.
+    """
+    if type(number) in (int, float):  # (np.float64 is a float, too)
         return number
-    return typed(as_value(number, "a hyperparameter"), real_dtype(x.dtype))
+    value = as_value(number, "a hyperparameter of optim")
+    if value.dtype.kind == "c":
+        raise DtypeError("optim: a hyperparameter is complex", fix="pass a real number")
+    return value.astype(np.int64) if value.dtype.kind == "b" else value
 
 
 def typed(x: Leaf, dtype: DTypeLike | None) -> Any:
@@ -108,9 +124,16 @@ def zeros_like(params: PyTree, dtype: DTypeLike | None = None, fill: Number = 0.
     """Return a pytree of new arrays with one number in all elements.
 
     Raises:
-        DtypeError: if a parameter does not have floats: means of gradients would be rounded.
+        DtypeError: if a parameter, or the dtype, does not have floats: means of gradients would be
+            rounded; or if the dtype is real, and a parameter complex.
     """
     values, treedef = float_leaves(params, "the parameters")
+    for p in values if dtype is not None else ():
+        if np.dtype(dtype).kind not in ("c" if p.dtype.kind == "c" else "f"):
+            raise DtypeError(
+                f"optim: means of gradients of {p.dtype} cannot be {np.dtype(dtype)}",
+                fix="pass a dtype of floats, complex ones for complex parameters, or None",
+            )
     return unflatten(
         treedef, [np.full(p.shape, fill, dtype=p.dtype if dtype is None else dtype) for p in values]
     )

@@ -22,7 +22,7 @@ from functrace.api.control_flow.loops import while_loop
 from functrace.api.differentiation.gradients import value_and_grad
 from functrace.errors import ArgumentError, ShapeError
 from functrace.optim.leaves import Leaf, Number, each, like, real_dtype, typed, vdot, zeros_like
-from functrace.optim.transformations import GradientTransformation, need_params
+from functrace.optim.transformations import GradientTransformation, check_state, need_params
 from functrace.tree import leaves
 from functrace.tree import map as tree_map
 from functrace.typing import PyTree
@@ -180,6 +180,7 @@ def scale_by_zoom_linesearch(
         **others: object,
     ) -> tuple[PyTree, ScaleByZoomLinesearchState]:
         need_params(params, "the line search")
+        check_state("the line search", state, ScaleByZoomLinesearchState)
         if value is None or grad is None or value_fn is None:
             raise ArgumentError(
                 "the line search: update needs the value, its gradient and its function",

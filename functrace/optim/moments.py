@@ -23,7 +23,7 @@ from functrace.optim.leaves import (
     widened,
     zeros_like,
 )
-from functrace.optim.transformations import GradientTransformation
+from functrace.optim.transformations import GradientTransformation, check_state
 from functrace.typing import PyTree
 
 
@@ -108,6 +108,8 @@ def trace(
     def update(
         updates: PyTree, state: TraceState, params: PyTree = None
     ) -> tuple[PyTree, TraceState]:
+        check_state("trace", state, TraceState)
+
         def one(g: Leaf, t: Leaf) -> tuple[Leaf, Leaf]:
             kept = g + like(decay, t) * t
             ahead = g + like(decay, t) * kept if nesterov else np.copy(kept)
@@ -170,6 +172,7 @@ def scale_by_adam(
     def update(
         updates: PyTree, state: ScaleByAdamState, params: PyTree = None
     ) -> tuple[PyTree, ScaleByAdamState]:
+        check_state("scale_by_adam", state, ScaleByAdamState)
         count = next_count(state.count)
 
         def one(g: Leaf, m: Leaf, v: Leaf) -> tuple[Leaf, Leaf, Leaf]:
@@ -220,6 +223,8 @@ def scale_by_lion(
     def update(
         updates: PyTree, state: ScaleByLionState, params: PyTree = None
     ) -> tuple[PyTree, ScaleByLionState]:
+        check_state("scale_by_lion", state, ScaleByLionState)
+
         def one(g: Leaf, m: Leaf) -> tuple[Leaf, Leaf]:
             signs = np.sign(mean(b1, g, m))
             return typed(signs, g.dtype), typed(mean(b2, g, m), m.dtype)
@@ -321,6 +326,7 @@ def _scale_by_squares(
         return kind(**parts)
 
     def update(updates: PyTree, state: Leaf, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        check_state("rmsprop", state, kind)
         count = next_count(state.count) if bias_correction else None
 
         def corrected(x: Leaf) -> Any:

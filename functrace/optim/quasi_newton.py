@@ -29,7 +29,12 @@ from functrace.optim.leaves import (
 )
 from functrace.optim.linesearch import scale_by_zoom_linesearch
 from functrace.optim.scaling import scale, scale_by_learning_rate
-from functrace.optim.transformations import GradientTransformation, chain, need_params
+from functrace.optim.transformations import (
+    GradientTransformation,
+    chain,
+    check_state,
+    need_params,
+)
 from functrace.tree import leaves
 from functrace.tree import map as tree_map
 from functrace.typing import PyTree
@@ -100,6 +105,7 @@ def scale_by_lbfgs(
         updates: PyTree, state: ScaleByLBFGSState, params: PyTree = None
     ) -> tuple[PyTree, ScaleByLBFGSState]:
         need_params(params, "lbfgs")
+        check_state("scale_by_lbfgs", state, ScaleByLBFGSState)
         last = (state.count - 1) % memory_size
         is_later = state.count > 0
         what = "the state of lbfgs"

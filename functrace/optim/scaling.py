@@ -16,11 +16,13 @@ from functrace.optim.leaves import (
     first_count,
     like,
     next_count,
+    real,
     typed,
 )
 from functrace.optim.transformations import (
     EmptyState,
     GradientTransformation,
+    check_state,
     masked,
     need_params,
     stateless,
@@ -86,6 +88,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
     def update(
         updates: PyTree, state: ScaleByScheduleState, params: PyTree = None
     ) -> tuple[PyTree, ScaleByScheduleState]:
+        check_state("scale_by_schedule", state, ScaleByScheduleState)
         size = step_size_fn(state.count)
         scaled = each(lambda g: like(size, g) * g, updates)
         return scaled, ScaleByScheduleState(next_count(state.count))
@@ -115,13 +118,8 @@ def scale_by_learning_rate(
     if not flip_sign:
         return scale_by_schedule(rate) if callable(rate) else scale(rate)
     if not callable(rate):
-        return scale(-rate)
-
-    def negative(count: Leaf) -> Any:
-        now: Any = rate(count)
-        return -now
-
-    return scale_by_schedule(negative)
+        return scale(-real(rate))
+    return scale_by_schedule(lambda count: -real(rate(count)))
 
 
 def add_decayed_weights(
@@ -157,6 +155,9 @@ def add_decayed_weights(
         updates: PyTree, state: WeightDecaySchedule | EmptyState, params: PyTree = None
     ) -> tuple[PyTree, PyTree]:
         need_params(params, "add_decayed_weights")
+        check_state(
+            "add_decayed_weights", state, WeightDecaySchedule if callable(factor) else EmptyState
+        )
         now = factor
         if isinstance(state, WeightDecaySchedule):
             now, state = factor(state.count), WeightDecaySchedule(next_count(state.count))

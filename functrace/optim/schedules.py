@@ -68,7 +68,7 @@ def polynomial_schedule(
     exponent: Any = power
 
     def schedule(count: Count) -> Any:
-        steps = np.clip(count - transition_begin, 0, transition_steps)
+        steps = np.minimum(_since(count, transition_begin), transition_steps)
         return _between(init_value, end_value, (1 - steps / transition_steps) ** exponent)
 
     return schedule
@@ -167,7 +167,7 @@ def exponential_decay(
         )
 
     def schedule(count: Count) -> Any:
-        power = np.maximum(count - transition_begin, 0) / transition_steps
+        power = _since(count, transition_begin) / transition_steps
         value = first * rate ** (np.floor(power) if staircase else power)
         if end_value is None:
             return value
@@ -276,7 +276,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     def schedule(count: Count) -> Any:
         value = schedules[0](count)
         for boundary, one in zip(boundaries, schedules[1:], strict=True):
-            value = np.where(count < boundary, value, one(np.maximum(count - boundary, 0)))
+            value = np.where(count < boundary, value, one(_since(count, boundary)))
         return value
 
     return schedule
@@ -291,6 +291,11 @@ def _cosine(first: Number, last: Number, steps: int, exponent: Number) -> Schedu
         return _between(first, last, (0.5 * (1 + np.cos(np.pi * part))) ** power)
 
     return schedule
+
+
+def _since(count: Count, begin: int) -> Any:
+    """Return the number of steps after a step; 0 before it, for unsigned integers too."""
+    return np.maximum(count, begin) - begin
 
 
 def _between(first: Leaf, last: Leaf, weight: Leaf) -> Any:

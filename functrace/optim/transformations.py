@@ -113,11 +113,7 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
         updates: PyTree, state: tuple[PyTree, ...], params: PyTree = None, **extra_args: object
     ) -> tuple[PyTree, tuple[PyTree, ...]]:
         if not isinstance(state, tuple) or len(state) != len(parts):
-            raise ArgumentError(
-                f"chain: the state is a {type(state).__name__} of another form than that of "
-                f"{len(parts)} transformations",
-                fix="call init(params) of this transformation first, and pass what it returns",
-            )
+            raise _other_state(f"chain of {len(parts)} transformations", state)
         states: list[PyTree] = []
         for (_, step, has_keywords), old in zip(parts, state, strict=True):
             updates, new = step(updates, old, params, **(extra_args if has_keywords else {}))
@@ -125,6 +121,23 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
         return updates, tuple(states)
 
     return GradientTransformation(init, update)
+
+
+def check_state(name: str, state: PyTree, kind: type[tuple[PyTree, ...]]) -> None:
+    """Check that a state has the fields of a class, which may be optax's of the same name.
+
+    Raises:
+        ArgumentError: if not.
+    """
+    if getattr(type(state), "_fields", None) != getattr(kind, "_fields", None):
+        raise _other_state(name, state)
+
+
+def _other_state(name: str, state: PyTree) -> ArgumentError:
+    return ArgumentError(
+        f"{name}: the state is a {type(state).__name__} of another form than that of init",
+        fix="call init(params) of this transformation first, and pass what it returns",
+    )
 
 
 def check_transformation(tx: object, what: str) -> None:
@@ -198,6 +211,7 @@ def masked(
     def update(
         updates: PyTree, state: MaskedState, params: PyTree = None, **extra_args: object
     ) -> tuple[PyTree, MaskedState]:
+        check_state("masked", state, MaskedState)
         flags = chosen(updates)
         old, treedef = flatten(updates)
         new, inner_state = inner.update(

@@ -321,6 +321,24 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         TreeError, "prefix",
         lambda: optim.masked(optim.scale(1.0), {"a": True}).init({"b": np.ones(1)}),
     ),
+    "complex rate": (DtypeError, "complex", lambda: optim.sgd(0.1j)),  # type: ignore[arg-type]
+    "complex momentum": (
+        DtypeError, "complex",
+        lambda: optim.trace(np.array(1j)).update(np.ones(1), optim.trace(0.9).init(np.ones(1))),
+    ),
+    "rate of text": (DtypeError, "str", lambda: optim.adam("0.1")),  # type: ignore[arg-type]
+    "no rate given": (DtypeError, "NoneType", lambda: optim.lion(None)),  # type: ignore[arg-type]
+    "schedule without a result": (
+        DtypeError, "NoneType",
+        lambda: optim.sgd(lambda k: None).update(np.ones(1), optim.sgd(lambda k: 1.0).init(np.ones(1))),
+    ),
+    "means of integers": (DtypeError, "int", lambda: optim.adam(0.1, mu_dtype=int).init(np.ones(1))),
+    "sums of integers": (
+        DtypeError, "int", lambda: optim.trace(0.9, accumulator_dtype="i4").init(np.ones(1))
+    ),
+    "real means of complex numbers": (
+        DtypeError, "float32", lambda: optim.lion(0.1, mu_dtype="f4").init(np.ones(1) * 1j)
+    ),
     "mask of strings": (
         ArgumentError, "str where", lambda: optim.masked(optim.scale(1.0), {"a": "False"}).init({"a": 1.0})
     ),
@@ -338,6 +356,35 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         ArgumentError, "one boundary", lambda: optim.join_schedules([lambda k: 1.0], [3])
     ),
 }  # fmt: skip
+
+
+PARTS: dict[str, Callable[[], Any]] = {
+    "trace": lambda: optim.trace(0.9),
+    "adam": optim.scale_by_adam,
+    "lion": optim.scale_by_lion,
+    "rms": optim.scale_by_rms,
+    "rms with count": lambda: optim.scale_by_rms(bias_correction=True),
+    "centered": optim.scale_by_stddev,
+    "centered with count": lambda: optim.scale_by_stddev(bias_correction=True),
+    "lbfgs": optim.scale_by_lbfgs,
+    "search": lambda: optim.scale_by_zoom_linesearch(3),
+    "schedule": lambda: optim.scale_by_schedule(lambda k: 1.0),
+    "decay": lambda: optim.add_decayed_weights(lambda k: 0.1),
+    "masked": lambda: optim.masked(optim.scale_by_adam(), {"w": True, "b": False}),
+    "chain": lambda: optim.chain(optim.scale_by_adam(), optim.scale(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_states_of_other_transformations_are_refused(name: str) -> None:
+    p = {"w": np.ones(2), "b": np.ones(1)}
+    tx = PARTS[name]()
+    states = {other: make().init(p) for other, make in PARTS.items()}
+    for other, state in {**states, "none": None, "empty": (), "number": 1.0}.items():
+        if getattr(type(state), "_fields", other) == getattr(type(states[name]), "_fields", name):
+            continue
+        with pytest.raises(ArgumentError, match="init"):
+            tx.update(p, state, p)
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if name not in ("sgd", "scheduled")])

@@ -40,6 +40,22 @@ def test_both_ends_are_exact(name: str, first: float, last: float) -> None:
     np.testing.assert_array_equal(schedule(np.array([0, 9, 50])), [first, last, last])
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "u2", "i4", "u8", "f4", "f8"])
+@pytest.mark.parametrize("name", [*ENDS, "exponential"])
+def test_counts_of_every_dtype(name: str, dtype: str) -> None:
+    """Unsigned differences do not wrap around."""
+    schedule = (
+        optim.exponential_decay(1.0, 5, 0.5, 3) if name == "exponential" else ENDS[name](0.7, 0.2)
+    )
+    counts = np.arange(14)
+    wanted = [float(schedule(int(k))) for k in counts]
+    for f in (schedule, ft.vmap(schedule), ft.jit(schedule)):
+        np.testing.assert_allclose(f(counts.astype(dtype)), wanted, rtol=1e-6)
+    np.testing.assert_allclose(
+        [schedule(np.dtype(dtype).type(k)) for k in counts], wanted, rtol=1e-6
+    )
+
+
 @pytest.mark.parametrize("peak", [0.0, 0.5, -1.0, np.float64(0.0), np.float32(0.0), np.array(0.0)])
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 0.8])
 def test_rise_and_fall_for_every_peak(peak: Any, exponent: float) -> None:
