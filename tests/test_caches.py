@@ -528,3 +528,21 @@ def test_measuring_calls_no_method_of_users_classes() -> None:
         )
         made = kind(3) if base is np.ndarray else kind()
         assert 0 < measured((made, [made])) < 1000
+
+
+def test_policies_of_functions_made_in_a_loop_share_one_derivative() -> None:
+    def entries() -> int:
+        return sum([len(c) if isinstance(c, MemoTable) else len(c.entries) for c in caches()])
+
+    def once(limit: object, more: int = 0) -> None:
+        policy = ft.policies.save_by(lambda value, m=more: value.nbytes > limit + m)  # type: ignore[operator]
+        ft.grad(ft.checkpoint(lambda x: np.sum(np.sin(np.cos(x))), policy=policy))(X)
+
+    once(100)
+    before = entries()
+    for _ in range(5):
+        once(100)
+    assert entries() == before
+    save_by = ft.policies.save_by
+    made = [save_by(lambda _, k=k: bool(k)) for k in (0, 1, 1, True, 1.0, np.ones(1))]
+    assert made[1] == made[2] and len({*made}) == 5

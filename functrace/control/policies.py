@@ -26,15 +26,16 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
 from functrace.errors import ArgumentError, ProgramError
 from functrace.ir.aval import ShapeDtype
+from functrace.keys import exact_key
 from functrace.source import Source
 
 if TYPE_CHECKING:
@@ -121,7 +122,13 @@ def check_chain(policies: Sequence[object]) -> None:
 class SavePredicate(ResidualPolicy):
     """Policy that saves the values that a user's function of a `Candidate` chooses."""
 
-    predicate: Callable[[Candidate], bool]
+    predicate: Callable[[Candidate], bool] = field(compare=False)
+    key: Hashable = field(init=False)
+    """Functions of the same code that captured the same values are equal: a lambda in a loop has one
+    cached derivative, not one per round."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", _key_of(self.predicate))
 
     def __repr__(self) -> str:
         return f"policies.save_by({function_label(self.predicate)})"
@@ -143,6 +150,49 @@ class SavePredicate(ResidualPolicy):
     def __reduce__(self) -> Any:
         check_importable(self.predicate, "the policy save_by")
         return SavePredicate, (self.predicate,)
+
+
+def _key_of(function: Callable[..., object]) -> Hashable:
+    """Return a key of a function: its code, and what it captures."""
+    if type(function) is not FunctionType:
+        return function
+    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    rest = sorted((function.__kwdefaults__ or {}).items())
+    values = [*cells, *(function.__defaults__ or ()), *[value for _, value in rest]]
+    if function.__dict__ or len(cells) != len(function.__closure__ or ()):
+        return function
+    names = tuple([name for name, _ in rest])
+    return function.__code__, id(function.__globals__), names, tuple(map(_Captured, values))
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:  # assigned later
+        return False
+    return True
+
+
+@final
+class _Captured:
+    """A captured value: equal to the same object, and to equal numbers and strings."""
+
+    __slots__ = ("_key", "_value")
+
+    def __init__(self, value: object) -> None:
+        self._value = value  # held, so that its identity is not reused
+        is_plain = type(value) in (str, bytes, int, float, bool, type(None))
+        self._key = exact_key(value) if is_plain else id(value)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Captured)
+            and type(self._value) is type(other._value)
+            and self._key == other._key
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 def function_label(function: object) -> str:

@@ -30,10 +30,12 @@ class Policy:
             passes always apply.
         group: program → equal program with fusion groups; see
             `functrace.executor.plan.fusion.write_group`.
+        reuses: True if operations may overwrite operands at their last use.
     """
 
     tuned: frozenset[str] = frozenset()
     group: Callable[[Program], Program] | None = None
+    reuses: bool = True
 
     def passes(self, rows: Iterable[Pass]) -> Sequence[Pass]:
         """Return the rows that apply: all passes that do not depend on costs, and those in
@@ -46,6 +48,9 @@ class Policy:
         """The same policy without fusion groups."""
         return replace(self, group=None)
 
+
+ONE_BY_ONE = Policy(reuses=False)
+"""One operation after the other, each with results in new memory."""
 
 NUMPY_POLICY = Policy(
     frozenset([row.name for row in (*PIPELINE, *REORDERING) if row.tuned]),

@@ -16,6 +16,8 @@ import numpy as np
 
 from functrace.control.policies import described, is_policy
 from functrace.control.residuals import PackPolicy, unpack_p
+from functrace.executor.plan.planner import planned
+from functrace.executor.policy import ONE_BY_ONE
 from functrace.ir.aval import Constant
 from functrace.ir.cost import EquationCost, program_cost
 from functrace.ir.primitive import Primitive
@@ -25,7 +27,6 @@ from functrace.source import printable
 from functrace.tracing.tracer import Tracer
 from functrace.viz.crossing import CrossingValue, crossing_values, instruction, maker
 from functrace.viz.grouping import group_operations
-from functrace.viz.live_memory import timeline
 from functrace.viz.roles import Role, held_by, role_inside, roles_of
 from functrace.viz.sources import SourceTable
 
@@ -179,13 +180,19 @@ class _Writer:
     def memory(self, program: Program) -> dict[str, Any]:
         """Return the memory timeline of the whole program."""
         kept = frozenset([r["var"] for r in self.residuals if not r["program"] and r["kept"]])
-        found = timeline(program, kept)
+        plan = planned(program, ONE_BY_ONE)
+        watched = {plan.memory.get(i, i) for i in kept}
+        held = [0] * len(plan.steps)
+        for variable, nbytes, first, last in plan.lifetimes:
+            if variable in watched:
+                for n in range(first, last + 1):
+                    held[n] += nbytes
         places = {k: n for n, k in enumerate(program.equation_ids)}
         return {
-            "ops": [places[k] for k in found.operations],
-            "during": list(found.during),
-            "kept": list(found.kept),
-            "peak": found.peak,
+            "ops": [places[step.first] for step in plan.steps],
+            "during": list(plan.alive),
+            "kept": held,
+            "peak": max(plan.alive, default=0),
         }
 
 

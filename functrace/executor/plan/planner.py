@@ -10,6 +10,7 @@ Layer: 7.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -60,6 +61,21 @@ class Step(NamedTuple):
     onto: tuple[int | None, ...] = ()
 
 
+class Lifetime(NamedTuple):
+    """Lifetime of an array that a plan allocates.
+
+    Args:
+        variable: the variable whose operation allocates it.
+        nbytes: its bytes.
+        first, last: indices of the first and the last step at which it is alive.
+    """
+
+    variable: int
+    nbytes: int
+    first: int
+    last: int
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -103,31 +119,48 @@ class Plan:
         return (*step.dies, *[j for j in self.results(step) if j not in self._read])
 
     @cached_property
-    def alive(self) -> tuple[int, ...]:
-        """Live bytes of arrays that the program has allocated, by operation; bodies included.
+    def lifetimes(self) -> tuple[Lifetime, ...]:
+        """Lifetimes of the arrays that the program allocates, in the order of their first uses.
 
-        Arguments and constants are not counted. Work memory of NumPy's functions is
-        (`Primitive.scratch`). An operation that may return a view counts as if it did not.
-        `functrace.executor.memory` has the same figures with the arrays behind them.
+        Arguments and constants are not among them. An operation that may return a view counts as if
+        it did not.
         """
-        roots, own, size = self.memory, self.made, self.allocated
-        readers: Counter[int] = Counter()
-        found: list[int] = []
-        now = 0
-        for i in self.program.output_ids:
-            readers[roots.get(i, i)] += 1
-        for step in self.steps:
+        roots, own = self.memory, self.made
+        readers: Counter[int] = Counter([roots.get(i, i) for i in self.program.output_ids])
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for n, step in enumerate(self.steps):
             for j in self.results(step):
                 if roots[j] == j:
-                    now += size(j)
+                    first[j] = n
                 readers[roots[j]] += 1
-            found.append(now + self._inside(step) + self.work_bytes(step))
             for i in self.freed(step):
                 root = roots.get(i, i)
                 readers[root] -= 1
                 if root in own and not readers[root]:
-                    now -= size(root)
-        return tuple(found)
+                    last[root] = n
+        end = len(self.steps) - 1
+        return tuple(
+            [Lifetime(j, self.allocated(j), n, last.get(j, end)) for j, n in first.items()]
+        )
+
+    @cached_property
+    def alive(self) -> tuple[int, ...]:
+        """Live bytes of arrays that the program has allocated, by operation; bodies included.
+
+        Work memory of NumPy's functions counts (`Primitive.scratch`).
+        `functrace.executor.memory` has the same figures with the arrays behind them.
+        """
+        changes = [0] * (len(self.steps) + 1)
+        for _, nbytes, first, last in self.lifetimes:
+            changes[first] += nbytes
+            changes[last + 1] -= nbytes
+        return tuple(
+            [
+                now + self._inside(step) + self.work_bytes(step)
+                for step, now in zip(self.steps, itertools.accumulate(changes), strict=False)
+            ]
+        )
 
     @cached_property
     def memory(self) -> Mapping[int, int]:
@@ -390,7 +423,7 @@ def planned(
     """
     if policy.group is not None:
         program = policy.group(program)
-    buffers = BufferTracker(program, donated)
+    buffers = BufferTracker(program, donated, reuses=policy.reuses)
     steps: list[Step] = []
     for k, dies in program.schedule:
         primitive, operands, params = program.ops[k]

@@ -41,10 +41,14 @@ class BufferTracker:
         program: the program.
         donated: indices of inputs that it may overwrite; see
             `functrace.executor.plan.planner.planned`.
+        reuses: True if operations may overwrite operands.
     """
 
-    def __init__(self, program: Program, donated: Sequence[int] = ()) -> None:
+    def __init__(
+        self, program: Program, donated: Sequence[int] = (), *, reuses: bool = True
+    ) -> None:
         self.program = program
+        self._reuses = reuses
         self.owners: dict[int, int] = {}
         """By variable that an operation has computed, the owner of its memory."""
         self._sharing: dict[int, int] = {}
@@ -90,7 +94,7 @@ class BufferTracker:
         root = k
         if primitive.is_ufunc and count == 1:
             layout = C_ORDER if self._is_row(avals[k]) else self._elementwise(k, variables)
-            for i in dying:
+            for i in dying if self._reuses else ():
                 if avals[i] is avals[k] and self._is_free(i, k, layout):
                     if i in self._donated:
                         chosen = i
