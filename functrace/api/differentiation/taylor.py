@@ -35,6 +35,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.ops.contraction import dot_p, einsum_p, matmul_p
 from functrace.ops.elementwise import add, mul
 from functrace.ops.joining import stack
 from functrace.ops.reductions import reduce_sum
@@ -43,7 +44,7 @@ from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import grad_program, jvp_program
 from functrace.transforms.building import finish, operand_of
 from functrace.transforms.sparsity import dependence, independent_groups
-from functrace.transforms.sparsity.compressed import FEWEST, MOST_ELEMENTS
+from functrace.transforms.sparsity.compressed import FEWEST
 from functrace.tree import flatten, unflatten
 from functrace.typing import Array
 
@@ -388,10 +389,9 @@ def _independent_coordinates(program: Program, flags: Sequence[bool], count: int
     """Return groups of coordinates without mixed second derivatives; ``None`` if they are many."""
     avals = [program.avals[i] for i in program.output_ids[:count]]
     moving = [program.avals[i] for i, f in zip(program.input_ids, flags, strict=True) if f]
-    size = sum([aval.size for aval in moving])
-    if any(size * aval.size > MOST_ELEMENTS for aval in program.avals) or program.has_rules:
+    if program.has_rules or not count or any(aval.dtype.kind != "f" for aval in (*avals, *moving)):
         return None
-    if not count or any(aval.dtype.kind != "f" for aval in (*avals, *moving)):
+    if _has_large_product(program, flags):
         return None
     into = ArrayRecording(f"sum of {program.name}", keeps_source=False)
     given = [into.new_input(program.avals[i]) for i in program.input_ids]
@@ -404,7 +404,25 @@ def _independent_coordinates(program: Program, flags: Sequence[bool], count: int
     except NotDifferentiableError:
         return None  # loops of unknown length have no reverse mode; all directions are taken
     pushed = jvp_program(slopes, flags)
-    parts = restrict(pushed, pushed.input_ids, pushed.output_ids[len(moving) :], keep=True)
-    tangents = [k >= len(program.input_ids) for k in range(len(pushed.input_ids))]
-    pattern = dependence(parts.program, tangents, len(moving))
+    part = restrict(pushed, pushed.input_ids, pushed.output_ids[len(moving) :], keep=True).program
+    tangents = [k >= len(program.input_ids) for k in range(len(part.input_ids))]
+    pattern = dependence(part, tangents, len(moving))
     return None if pattern is None else independent_groups(pattern.symmetric())
+
+
+MOST_WEIGHTS = 1 << 21
+"""Largest matrix whose products are taken apart for a pattern: that takes 2 s for 2,000 x 2,000."""
+
+
+def _has_large_product(program: Program, flags: Sequence[bool]) -> bool:
+    """Return True if moving values are multiplied by a matrix so large that all mix, most likely."""
+    moving = {i for i, flag in zip(program.input_ids, flags, strict=True) if flag}
+    for k, _ in program.schedule:
+        primitive, operands, _ = program.ops[k]
+        if moving.isdisjoint(operands):
+            continue
+        moving.update(range(k, k + program.result_count(k)))
+        fixed = [program.avals[i].size for i in operands if i >= 0 and i not in moving]
+        if primitive in (matmul_p, dot_p, einsum_p) and max(fixed, default=0) > MOST_WEIGHTS:
+            return True
+    return False

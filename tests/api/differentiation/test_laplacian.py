@@ -153,6 +153,27 @@ def test_directions_are_as_few_as_second_derivatives_allow() -> None:
     assert largest(GROUPED["dense"][0], 200) == 200**2
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_many_coordinates(dense: bool) -> None:
+    rng = np.random.default_rng(1)
+    mixing = rng.standard_normal((3, 300)) if dense else np.zeros((3, 300))
+
+    def f(p: Any) -> Any:
+        x = np.concatenate([p["a"], p["b"]]) if dense else p["a"]
+        first = np.sum(np.sin(p["a"]) * p["a"]) + np.sum(p["b"] ** 3)
+        return first + np.sum(np.tanh(mixing[:, : x.size] @ x) ** 2) * dense
+
+    p = {"a": rng.uniform(0.2, 0.8, 200), "b": rng.uniform(0.2, 0.8, 100)}
+    a, b = p["a"], p["b"]
+    expected = np.sum(2 * np.cos(a) - a * np.sin(a)) + np.sum(6 * b)
+    if dense:
+        t = np.tanh(mixing @ np.concatenate([a, b]))
+        curvature = 2 * (1 - t**2) * (1 - 3 * t**2)
+        expected += curvature @ np.sum(mixing**2, axis=1)
+    np.testing.assert_allclose(ft.laplacian(f)(p), expected, rtol=1e-11)
+    assert ft.laplacian(lambda x: np.sum(np.sin(x)))(np.ones(100_000)) < 0  # one direction
+
+
 def test_second_order_coefficients_have_no_axis_of_directions() -> None:
     weights = np.random.default_rng(0).standard_normal((32, 32))
 
