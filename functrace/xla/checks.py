@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from functrace.errors import FunctraceError
 
@@ -102,7 +103,8 @@ class Failures:
         if isinstance(holds, bool | np.bool_) and holds:
             return
         self.errors.append(CheckedError(kind, message, fix, source))
-        self.merge(jnp.where(jnp.all(holds), 0, len(self.errors)).astype(np.int32))
+        all_hold = lax.reduce_and(jnp.asarray(holds, bool), tuple(range(np.ndim(holds))))
+        self.merge(lax.select(all_hold, np.int32(0), np.int32(len(self.errors))))
 
     def add_host(self, number: object, source: object) -> None:
         """Add a host callback, which returned the number of its exception, or 0."""
@@ -112,7 +114,10 @@ class Failures:
     def merge(self, number: object) -> None:
         """Add the number of a later error, 0 for none."""
         before = self._number
-        self._number = number if before is None else jnp.where(before == 0, number, before)
+        is_first = before is None
+        self._number = (
+            number if is_first else lax.select(lax.eq(before, np.int32(0)), number, before)
+        )
 
     def number(self) -> Any:
         """Return the number of the first error."""

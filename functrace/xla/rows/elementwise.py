@@ -107,7 +107,7 @@ def _of_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _reciprocal(x: Value) -> Any:
     if x.dtype.kind not in "iu":
-        return jnp.reciprocal(x)
+        return lax.integer_pow(x, -1)
     with np.errstate(divide="ignore"):  # (the quotient by zero depends on the dtype)
         of_zero = np.reciprocal(np.zeros((), x.dtype))
     return jnp.where(x == 0, of_zero, jnp.where(jnp.abs(x) == 1, x, 0)).astype(x.dtype)
@@ -236,7 +236,8 @@ register(PRIMITIVES["stop_gradient"])(untyped(lambda x: x))
 
 @register(PRIMITIVES["where"])
 def _where(op: Operation, condition: Value, x: Value, y: Value) -> Any:
-    return jnp.where(cast(condition, bool), cast(x, op.dtype), cast(y, op.dtype))
+    given = cast(condition, bool), cast(x, op.dtype), cast(y, op.dtype)
+    return lax.select(*[widened(value, op.shape) for value in given])
 
 
 @register(PRIMITIVES["round"])

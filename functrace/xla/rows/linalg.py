@@ -17,6 +17,7 @@ from jax import lax
 
 from functrace.ops import PRIMITIVES
 from functrace.xla.lowering import Operation, Value, cast, register
+from functrace.xla.rows.elementwise import widened
 from functrace.xla.rows.matrices import (
     SINGULAR,
     adjoint,
@@ -43,7 +44,11 @@ def factored(x: Value) -> tuple[Any, Any, Any]:
 
 def solved(factors: Value, order: Value, b: Value) -> Any:
     """Solve systems of one stack with their factors."""
-    b = jnp.take_along_axis(b, order[..., None], axis=-2)
+    stack = tuple(range(len(order.shape) - 1))
+    row = len(stack)
+    numbers = lax.GatherDimensionNumbers((row + 1,), (row,), (row,), stack, stack)
+    sizes = (*[1] * (row + 1), b.shape[-1])
+    b = lax.gather(b, order[..., None], numbers, sizes, mode="promise_in_bounds")
     b = lax.linalg.triangular_solve(factors, b, left_side=True, lower=True, unit_diagonal=True)
     return lax.linalg.triangular_solve(factors, b, left_side=True, lower=False)
 
@@ -53,11 +58,11 @@ def solve(op: Operation, a: Value, b: Value, message: str | None = SINGULAR) -> 
     factors, _, order = factored(cast(a, op.dtype))
     if message is not None:
         require_pivots(op, diagonal(factors), message)
-    b = jnp.asarray(cast(b, op.dtype))
+    b = cast(b, op.dtype)
     stack = np.broadcast_shapes(factors.shape[:-2], b.shape[:-2])
-    factors = jnp.broadcast_to(factors, (*stack, *factors.shape[-2:]))
-    order = jnp.broadcast_to(order, (*stack, order.shape[-1]))
-    return solved(factors, order, jnp.broadcast_to(b, (*stack, *b.shape[-2:])))
+    factors = widened(factors, (*stack, *factors.shape[-2:]))
+    order = widened(order, (*stack, order.shape[-1]))
+    return solved(factors, order, widened(b, (*stack, *b.shape[-2:])))
 
 
 register(PRIMITIVES["solve"])(solve)
@@ -85,16 +90,27 @@ def _signed_log(x: Value) -> tuple[Any, Any]:
     """Return sign and logarithm of determinants from LU factors, as NumPy computes them."""
     factors, pivots, _ = factored(x)
     elements = diagonal(factors)
-    swaps = jnp.sum(pivots != np.arange(pivots.shape[-1]), axis=-1)
-    sizes = jnp.abs(elements)
+    last, zero = (len(elements.shape) - 1,), x.dtype.type(0)
+    places = lax.broadcasted_iota(pivots.dtype, pivots.shape, last[0])
+    swaps = lax.reduce_sum(cast(lax.ne(pivots, places), np.int32), last)
+    sizes = lax.abs(elements)
     if x.dtype.kind == "c":
-        signs = elements / sizes
+        signs = lax.div(elements, cast(sizes, x.dtype))
     else:
-        signs = jnp.where(elements < 0, -1.0, 1.0).astype(x.dtype)
-    is_singular = jnp.any(elements == 0, axis=-1)
-    sign = jnp.prod(signs, axis=-1) * jnp.where(swaps % 2 == 1, -1.0, 1.0).astype(x.dtype)
-    log = jnp.sum(jnp.log(sizes), axis=-1)
-    return jnp.where(is_singular, 0, sign), jnp.where(is_singular, -np.inf, log)
+        signs = _minus_one_where(lax.lt(elements, lax.full_like(elements, zero)), x.dtype)
+    is_singular = lax.reduce_or(lax.eq(elements, lax.full_like(elements, zero)), last)
+    is_odd = lax.eq(lax.rem(swaps, lax.full_like(swaps, 2)), lax.full_like(swaps, 1))
+    sign = lax.mul(lax.reduce_prod(signs, last), _minus_one_where(is_odd, x.dtype))
+    log = lax.reduce_sum(lax.log(sizes), last)
+    return (
+        lax.select(is_singular, lax.full_like(sign, zero), sign),
+        lax.select(is_singular, lax.full_like(log, -np.inf), log),
+    )
+
+
+def _minus_one_where(condition: Value, dtype: np.dtype[Any]) -> Any:
+    """Return -1 where a condition holds, and else 1."""
+    return lax.select(condition, *[lax.full(condition.shape, n, dtype) for n in (-1, 1)])
 
 
 register(PRIMITIVES["slogdet"])(lambda op, x: _signed_log(jnp.asarray(cast(x, op.dtype))))

@@ -10,9 +10,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from functrace.xla.lowering import Operation, Value, cast
-from functrace.xla.rows.contraction import PRECISION
+from functrace.xla.rows.contraction import matmul
 
 SINGULAR = "Singular matrix"
 """NumPy's message for a matrix that has no inverse."""
@@ -22,23 +23,28 @@ def product(*factors: Value) -> Any:
     """Return the product of stacks of matrices, in full precision."""
     found, *rest = factors
     for factor in rest:
-        found = jnp.matmul(found, factor, precision=PRECISION)
+        found = matmul(found, factor)
     return found
 
 
 def turned(x: Value) -> Any:
     """Return transposes."""
-    return jnp.swapaxes(x, -1, -2)
+    count = len(x.shape)
+    return lax.transpose(x, (*range(count - 2), count - 1, count - 2))
 
 
 def adjoint(x: Value) -> Any:
     """Return conjugate transposes."""
-    return jnp.conj(turned(x))
+    found = turned(x)
+    return lax.conj(found) if found.dtype.kind == "c" else found
 
 
 def diagonal(x: Value) -> Any:
     """Return main diagonals."""
-    return jnp.diagonal(x, axis1=-2, axis2=-1)
+    *stack, rows, columns = x.shape
+    size = min(rows, columns)
+    elements = lax.reshape(x, (*stack, rows * columns))
+    return lax.slice_in_dim(elements, 0, max(size * (columns + 1) - columns, 0), columns + 1, -1)
 
 
 def half_lower(x: Value) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from functrace.ops import PRIMITIVES
 from functrace.xla.lowering import Operation, Row, Value, cast, register, untyped
@@ -25,10 +26,25 @@ def reduction(function: Callable[..., Any]) -> Row:
     return lowered
 
 
-register(PRIMITIVES["reduce_sum"])(reduction(jnp.sum))
+@register(PRIMITIVES["reduce_sum"])
+def _sum(op: Operation, x: Value, axes: tuple[int, ...]) -> Any:
+    if op.dtype == np.float16:  # (adds in float32)
+        return jnp.sum(x, axis=axes, dtype=op.dtype)
+    return lax.reduce_sum(cast(x, op.dtype), axes)
+
+
+def _extreme(of_reals: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a reduction of ``lax`` for real numbers, and else a function of ``jax.numpy``."""
+
+    def apply(x: Value, axes: tuple[int, ...]) -> Any:
+        return (of_reals if x.dtype.kind in "fiu" and x.size else function)(x, axes)
+
+    return apply
+
+
 register(PRIMITIVES["reduce_prod"])(reduction(jnp.prod))
-register(PRIMITIVES["reduce_max"])(untyped(jnp.max))
-register(PRIMITIVES["reduce_min"])(untyped(jnp.min))
+register(PRIMITIVES["reduce_max"])(untyped(_extreme(lax.reduce_max, jnp.max)))
+register(PRIMITIVES["reduce_min"])(untyped(_extreme(lax.reduce_min, jnp.min)))
 register(PRIMITIVES["reduce_any"])(untyped(lambda x, axes: jnp.any(cast(x, bool), axes)))
 register(PRIMITIVES["reduce_all"])(untyped(lambda x, axes: jnp.all(cast(x, bool), axes)))
 

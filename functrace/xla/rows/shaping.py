@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from functrace.ops import PRIMITIVES
 from functrace.xla.lowering import Operation, Value, cast, register, untyped
@@ -18,8 +19,17 @@ register(PRIMITIVES["imag"])(untyped(jnp.imag))
 register(PRIMITIVES["real"])(untyped(jnp.real))
 register(PRIMITIVES["reshape"])(untyped(jnp.reshape))
 register(PRIMITIVES["transpose"])(untyped(jnp.transpose))
-register(PRIMITIVES["roll"])(untyped(jnp.roll))
 register(PRIMITIVES["diagonal"])(untyped(lambda x, offset: jnp.diagonal(x, offset, -2, -1)))
+
+
+@register(PRIMITIVES["roll"])
+def _roll(op: Operation, x: Value, shift: int, axis: int) -> Any:
+    size = op.shape[axis]
+    if not size or shift % size == 0:
+        return x
+    at = size - shift % size
+    parts = [lax.slice_in_dim(x, at, size, axis=axis), lax.slice_in_dim(x, 0, at, axis=axis)]
+    return lax.concatenate(parts, axis)
 
 
 @register(PRIMITIVES["broadcast_to"])
