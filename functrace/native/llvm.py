@@ -168,7 +168,8 @@ def _dispose(passes: Any) -> None:
     of ``ObjectRef`` before that which frees (140 kB of memory per program).
     """
     binding = machine().binding
-    if type(passes)._dispose is binding.ffi.ObjectRef._dispose:
+    kind: Any = type(passes)
+    if kind._dispose is binding.ffi.ObjectRef._dispose:
         binding.newpassmanagers.NewPassManager._dispose(passes)
         passes.detach()
 

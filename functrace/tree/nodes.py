@@ -291,7 +291,8 @@ def static_values(node: object) -> list[tuple[str, object]]:
     """Return the static values of an object, each with the name of its field, empty for those of a
     registered class.
     """
-    held: object = optree.tree_flatten_one_level(node, namespace=NAMESPACE)[1]
+    tree: Any = node
+    held: object = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)[1]
     return list(zip(held.names, held.values, strict=True)) if isinstance(held, Static) else []
 
 

@@ -103,7 +103,8 @@ class Failures:
         if isinstance(holds, bool | np.bool_) and holds:
             return
         self.errors.append(CheckedError(kind, message, fix, source))
-        all_hold = lax.reduce_and(jnp.asarray(holds, bool), tuple(range(np.ndim(holds))))
+        held: Any = holds
+        all_hold = lax.reduce_and(jnp.asarray(held, bool), tuple(range(np.ndim(held))))
         self.merge(lax.select(all_hold, np.int32(0), np.int32(len(self.errors))))
 
     def add_host(self, number: object, source: object) -> None:

@@ -83,5 +83,5 @@ def _einsum(op: Operation, *rest: Value) -> Any:
             and set(left) ^ set(right) <= set(out)
             and all(of_x[label] == of_y[label] for label in shared)
         ):
-            return paired(*given, left, right, out)
+            return paired(given[0], given[1], left, right, out)
     return jnp.einsum(subscripts, *given, precision=PRECISION)
