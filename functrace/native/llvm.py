@@ -163,7 +163,7 @@ def _object_code(text: str, level: int, vectorize: bool) -> bytes:
     return target.emit_object(module)
 
 
-def _dispose(passes: Any) -> None:
+def _dispose(passes: object) -> None:
     """Free a pass manager, which llvmlite 0.47 to 0.50 does not: its class inherits the empty method
     of ``ObjectRef`` before that which frees (140 kB of memory per program).
     """
