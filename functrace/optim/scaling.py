@@ -119,7 +119,12 @@ def scale_by_learning_rate(
         return scale_by_schedule(rate) if callable(rate) else scale(rate)
     if not callable(rate):
         return scale(-real(rate))
-    return scale_by_schedule(lambda count: -real(rate(count)))
+
+    def negative(count: Leaf) -> Any:
+        now: Any = rate(count)
+        return -real(now)
+
+    return scale_by_schedule(negative)
 
 
 def add_decayed_weights(
@@ -151,15 +156,11 @@ def add_decayed_weights(
     def init(params: PyTree) -> WeightDecaySchedule | EmptyState:
         return WeightDecaySchedule(first_count()) if callable(factor) else EmptyState()
 
-    def update(
-        updates: PyTree, state: WeightDecaySchedule | EmptyState, params: PyTree = None
-    ) -> tuple[PyTree, PyTree]:
+    def update(updates: PyTree, state: Leaf, params: PyTree = None) -> tuple[PyTree, PyTree]:
         need_params(params, "add_decayed_weights")
-        check_state(
-            "add_decayed_weights", state, WeightDecaySchedule if callable(factor) else EmptyState
-        )
-        now = factor
-        if isinstance(state, WeightDecaySchedule):
+        now: Any = factor
+        if callable(factor):
+            check_state("add_decayed_weights", state, WeightDecaySchedule)
             now, state = factor(state.count), WeightDecaySchedule(next_count(state.count))
         decayed = each(
             lambda g, p: g + typed(like(now, g) * p, g.dtype), updates, (params, "the parameters")

@@ -287,7 +287,7 @@ def fields_of(kind: type | None) -> tuple[tuple[str, ...], tuple[str, ...]] | No
     return None if kind is None else _fields.get(kind)
 
 
-def static_values(node: object) -> list[tuple[str, object]]:
+def static_values(node: PyTree) -> list[tuple[str, object]]:
     """Return the static values of an object, each with the name of its field, empty for those of a
     registered class.
     """

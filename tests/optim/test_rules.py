@@ -404,9 +404,10 @@ def test_leaves_of_another_shape_are_refused(name: str) -> None:
 def test_gradients_of_float16_are_scaled_as_those_of_float32(name: str, jitted: bool) -> None:
     """Zeros, and numbers whose squares float16 does not have."""
     tx, g = RULES[name](0.1), np.array([0.0, 1e-4, 1.0, 300.0], np.float16)
-    update = ft.jit(tx.update) if jitted else tx.update
+    update: Any = ft.jit(tx.update) if jitted else tx.update
     found, state = update(g, tx.init(g))
-    wanted, _ = tx.update(g.astype("f4"), tx.init(g.astype("f4")))
+    wide: Any = g.astype("f4")
+    wanted, _ = tx.update(wide, tx.init(wide))
     assert found.dtype == np.float16
     assert {np.asarray(x).dtype.char for x in ft.tree.leaves(state)} <= {"e", "i"}
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-7)
