@@ -116,6 +116,10 @@ class NativeBackend:
 
     def in_segments(self, program: Program) -> Compiled:
         """Compile a program of which a part has a native form."""
+        return NUMPY.compile(self.segmented_plan(program))
+
+    def segmented_plan(self, program: Program) -> Plan:
+        """Return the plan of a program whose parts with a native form are single operations."""
         from functrace.native.rows import EXACT_ROWS, ROWS
         from functrace.native.segments import segmented
 
@@ -125,7 +129,7 @@ class NativeBackend:
             return self.whole(planned(part, Policy()))
 
         policy = Policy(NUMPY.policy.tuned, lambda inner: segmented(inner, compile_segment, rows))
-        return NUMPY.compile(planned(program, policy))
+        return planned(program, policy)
 
 
 def _by_numpy(program: Program) -> Compiled:

@@ -168,10 +168,11 @@ def _dispose(passes: object) -> None:
     of ``ObjectRef`` before that which frees (140 kB of memory per program).
     """
     binding = machine().binding
+    held: Any = passes
     kind: Any = type(passes)
     if kind._dispose is binding.ffi.ObjectRef._dispose:
-        binding.newpassmanagers.NewPassManager._dispose(passes)
-        passes.detach()
+        binding.newpassmanagers.NewPassManager._dispose(held)
+        held.detach()
 
 
 _DIVISIONS = re.compile(r"fdiv <(\d+) x (f|d)|@llvm\.sqrt\.v(\d+)(f32|f64)\(")

@@ -947,6 +947,12 @@ def workspace(function: Function) -> tuple[Mapping[str, int], int]:
     return offsets, total
 
 
+def block_bytes(function: Function) -> int:
+    """Return the bytes that a call allocates for temporaries."""
+    _, total = workspace(function)
+    return total + 64 if total else 0
+
+
 def bytes_of(buffer: Buffer) -> int:
     """Return the bytes of a buffer."""
     return buffer.size * buffer.dtype.itemsize

@@ -9,7 +9,7 @@ Layer: 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,13 @@ from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled, Rewrite, output_avals, restrict
 from functrace.ir.primitive import RuleArgument, always
 from functrace.ir.program import Program
-from functrace.native.lowering import NoNativeForm, RowTable, operations_without_native_form
+from functrace.native.llvm_text import block_bytes
+from functrace.native.lowering import (
+    NoNativeForm,
+    RowTable,
+    lower,
+    operations_without_native_form,
+)
 from functrace.native.numpy_order import Layouts
 from functrace.native.rows import ROWS, layout
 
@@ -40,6 +46,16 @@ def _aval(*rest: RuleArgument) -> Any:
     return output_avals(rest[-1])
 
 
+def _block_bytes(_inputs: object, _outputs: object, params: Mapping[str, Any]) -> int:
+    """Return the bytes of a segment's temporaries. A ``scratch`` rule."""
+    program: Program = params["program"]
+    found = program.derived.get(_block_bytes)
+    if found is None:
+        function = lower(planned(program, Policy()), ROWS, program.name)
+        found = program.derived[_block_bytes] = block_bytes(function)
+    return found
+
+
 native_p = replace(
     call_p,
     name="native",
@@ -49,6 +65,7 @@ native_p = replace(
     holds=None,
     written=None,
     fresh=always,
+    scratch=_block_bytes,
 )
 """``native x y {program={…}}``: a segment that is machine code. Only the native backend makes it, so
 transforms never see it.

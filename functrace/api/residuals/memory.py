@@ -20,9 +20,10 @@ from functrace.control.call import call_p
 from functrace.control.residuals import SAVE
 from functrace.errors import ArgumentError, entry
 from functrace.executor.backend import Backend
+from functrace.executor.compilation import plan_of
 from functrace.executor.memory.of_runs import Run, timeline_of_call, timeline_of_jit
 from functrace.executor.memory.timeline import MemoryPlan
-from functrace.executor.runner import WATCHED, Runner
+from functrace.executor.runner import WATCHED, Runner, flat_at_once
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Position, Program
 from functrace.numpy.arrays.recording import ArrayRecording
@@ -55,8 +56,10 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     Args:
         f: a function of arrays (pytrees of them), a transform of one (``ft.grad(f)``), or a jitted
             function.
-        backend: ``"numpy"`` for the plan of ``jit(f)``. By default that of a jitted function; for a
-            transform the plan of its un-jitted run; for other functions again that of ``jit(f)``.
+        backend: ``"numpy"``, ``"native"`` or ``"xla"`` for the plan of ``jit(f)``. By default that of
+            a jitted function; for a transform the plan of its un-jitted run; for other functions
+            again that of ``jit(f)``. Machine code is one operation, whose work memory are all
+            temporaries, and so is a program of XLA, which compiles it for that.
 
     Returns:
         a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns a
@@ -67,7 +70,9 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
 
     Raises:
         ConcretizationError: if ``f`` reads a concrete value.
-        ArgumentError: for another backend, which plans its memory itself.
+        ArgumentError: for an unknown backend.
+        UnsupportedFunctionError: for ``"xla"`` on a device whose memory JAX does not report, or if a
+            backend's package is not installed.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -80,7 +85,7 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     """
     name = function_name(f)
     is_jitted = isinstance(f, Transformed) and f.transform == "jit"
-    _refuse_backend(f, backend, is_jitted)
+    chosen = _of_backend(f, backend, is_jitted)
     passes: Sequence[Pass] = getattr(f, "passes", ()) if is_jitted else ()
 
     @transformed("memory_plan", f)
@@ -89,7 +94,7 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
         if is_jitted or backend is not None:
             program, places = _recorded(f, args, kwargs, is_abstract=True)
             donated = _donated(f, args, kwargs, places)
-            return timeline_of_jit(program, name, passes, donated)
+            return _timeline(program, name, passes, donated, chosen)
         program, runs = _recorded_call(f, args, kwargs)
         if not runs:
             program, _ = _recorded(f, args, kwargs, is_abstract=True)
@@ -99,25 +104,41 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     return planned
 
 
-def _refuse_backend(f: object, name: str | None, is_jitted: bool) -> None:
-    """Raise for a backend that plans its memory itself."""
+def _of_backend(f: object, name: str | None, is_jitted: bool) -> Backend | XlaBackend | None:
+    """Return the backend that plans memory itself; ``None`` for NumPy."""
     found: Backend | WhenHot | XlaBackend | None = (
         getattr(f, "backend", None) if is_jitted and name is None else None
     )
     if name is not None:
         found = chosen_backend(name)
-    if is_for_xla(found):
+    return None if isinstance(found, WhenHot) else found
+
+
+def _timeline(
+    program: Program,
+    name: str,
+    passes: Sequence[Pass],
+    donated: Sequence[int],
+    backend: Backend | XlaBackend | None,
+) -> MemoryPlan:
+    """Return the timeline of a jitted program."""
+    if is_for_xla(backend):
+        from functrace.xla.memory import timeline_of_xla
+        from functrace.xla.program import XlaProgram
+
+        return timeline_of_xla(XlaProgram(program, passes, backend), name)
+    if backend is None:
+        return timeline_of_jit(program, name, passes, donated)
+    from functrace.native.backend import NativeBackend
+    from functrace.native.memory import timeline_of_native
+
+    if not isinstance(backend, NativeBackend):
         raise ArgumentError(
-            "memory_plan: XLA plans the memory of this function itself",
-            fix='memory_plan(f, backend="numpy"), or jax.jit(ft.to_jax(f)).lower(x).compile()'
-            ".memory_analysis()",
-        )
-    if found is not None and not isinstance(found, WhenHot):
-        raise ArgumentError(
-            "memory_plan: machine code keeps the values of a run in one block, which only its "
-            "compiler lays out",
+            f"memory_plan: the backend {type(backend).__name__} does not report its memory",
             fix='memory_plan(f, backend="numpy") for the plan of NumPy',
         )
+    flat = flat_at_once(program, passes, backend)
+    return timeline_of_native(backend, plan_of(flat, backend, donated), name)
 
 
 def _recorded_call(

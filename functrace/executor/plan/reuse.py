@@ -157,7 +157,9 @@ class BufferTracker:
             by result, the index of the operand that it overwrites.
         """
         program, operands = self.program, self.program.ops[k][1]
-        is_in_order = all(self._layouts.get(i) == C_ORDER for i in operands if i >= 0)
+        is_in_order = self._reuses and all(
+            self._layouts.get(i) == C_ORDER for i in operands if i >= 0
+        )
         chosen: list[int | None] = []
         for j, places in enumerate(replaceable, k):
             free = [

@@ -231,12 +231,47 @@ def test_donated_memory_is_not_counted() -> None:
     assert donated.peak_bytes < plain.peak_bytes
 
 
-def test_backends_that_plan_themselves_are_refused() -> None:
+def layers(x: Any) -> Any:
+    for _ in range(4):
+        x = np.sin(np.cumsum(x, axis=1)) * np.tanh(x)
+    return np.sum(x * x)
+
+
+@pytest.mark.parametrize("n", [40, 400])
+@pytest.mark.parametrize(
+    "f",
+    [
+        layers,
+        ft.grad(layers),
+        ft.vmap(lambda v: np.cumsum(np.sin(v)) / (1.0 + np.sum(v * v))),
+        lambda x: np.abs(np.fft.rfft(np.sin(np.cos(x)) @ np.cumsum(x, axis=0))) + 1.0,
+        lambda x: (x @ x + np.tanh(x)) @ x,
+    ],
+)
+def test_machine_code_needs_what_its_plan_says(f: Any, n: int) -> None:
+    pytest.importorskip("llvmlite")
+    x = RNG.normal(size=(n, n))
+    run: Any = ft.jit(f, backend="native")
+    for _ in range(2):
+        run(x)
+    made = ft.memory_plan(run)(x)
+    assert made.runs.startswith("jit, machine code")
+    assert_explained(made)
+    assert_close(made.peak_bytes, measured(lambda: run(x)), made)
+    assert ft.memory_plan(f, backend="native")(x).peak_bytes == made.peak_bytes
+
+
+def test_programs_of_xla_report_their_memory() -> None:
     pytest.importorskip("jax")
-    with pytest.raises(ArgumentError, match="memory_analysis"):
-        ft.memory_plan(np.sin, backend="xla")
-    with pytest.raises(ArgumentError, match="memory_analysis"):
-        ft.memory_plan(ft.jit(np.sin, backend="xla"))
+    x = np.ones((300, 300))
+    made = ft.memory_plan(
+        ft.jit(lambda x: (np.cumsum(np.sin(x) @ x, axis=0), x + 1.0), backend="xla")
+    )(x)
+    assert made.runs == "jit, XLA" and made.given_bytes == x.nbytes
+    assert 2 * x.nbytes <= made.peak_bytes <= 6 * x.nbytes
+    assert_explained(made)
+    plain = ft.memory_plan(lambda x: x + 1.0, backend="xla")(x)
+    assert x.nbytes <= plain.peak_bytes < x.nbytes + 1000
     with pytest.raises(ArgumentError, match="backend"):
         ft.memory_plan(np.sin, backend="fpga")
 
