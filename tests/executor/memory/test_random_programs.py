@@ -1,7 +1,7 @@
 """Predicted peaks of random programs, on many examples at once and under transforms, are those that
-``tracemalloc`` measures, loops and branches included. (Compiled loops and branches are predicted more roughly: a step may free
-its carry early, a branch that no example takes does not run, and a fusion group in a loop whose
-operands are slices of another array may run whole.)
+``tracemalloc`` measures, loops and branches included. (Compiled loops and branches are predicted more
+roughly: a step may free its carry early, a branch that no example takes does not run, and a fusion
+group in a loop whose operands are slices of another array may run whole.)
 """
 
 from __future__ import annotations
