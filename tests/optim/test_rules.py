@@ -10,6 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from tests.oracles import assert_same
 
 optim = ft.optim
 Rule = Callable[..., Any]
@@ -70,8 +71,7 @@ def run(tx: Any, step: Callable[..., Any], count: int, dtype: Any = np.float64) 
 
 def same(one: Any, other: Any, rtol: float = 0.0) -> None:
     for a, b in zip(ft.tree.leaves(one), ft.tree.leaves(other), strict=True):
-        assert np.asarray(a).dtype == np.asarray(b).dtype
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+        assert_same(a, b, rtol=rtol, atol=rtol)
 
 
 def textbook(name: str, g: list[Any], p: Any, rate: float) -> Any:

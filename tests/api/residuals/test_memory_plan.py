@@ -73,6 +73,7 @@ def test_the_predicted_peak_is_the_measured_one(f: Any, x: Any, name: str) -> No
     assert made.peak_bytes >= 0.9 * found - SLACK, (made.peak_bytes, found, str(made))
 
 
+@pytest.mark.numpy_source
 @pytest.mark.parametrize("n", [20, 3000])
 def test_instruction_lists_are_as_measured(n: int) -> None:
     """Un-jitted gradients on small arrays: in small programs nothing is freed before the end."""
@@ -101,6 +102,7 @@ def test_the_timeline_of_a_plan_has_its_peak(f: Any) -> None:
         assert_explained(made)
 
 
+@pytest.mark.numpy_source
 def test_phases_and_residuals() -> None:
     def loss(ws: Any, x: Any) -> Any:
         for w in ws:
@@ -214,6 +216,7 @@ def test_several_runs_of_one_call() -> None:
     assert_close(made.peak_bytes, measured(lambda: f(x)), made)
 
 
+@pytest.mark.numpy_source
 def test_arguments_that_are_no_arrays_are_passed_on() -> None:
     f = ft.jit(lambda x, how, n: np.sum(getattr(np, how)(x) * n), static_argnames=("how",))
     f(np.ones(1000), how="exp", n=3)
@@ -221,6 +224,7 @@ def test_arguments_that_are_no_arrays_are_passed_on() -> None:
     assert made.points[0].operation == "exp"
 
 
+@pytest.mark.numpy_source
 def test_donated_memory_is_not_counted() -> None:
     def f(x: Any) -> Any:
         return np.exp(np.sin(x) * 2.0)
