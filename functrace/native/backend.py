@@ -50,49 +50,63 @@ class NativeBackend:
         return with_arrays(plan.program, self._compile(plan))
 
     def _compile(self, plan: Plan) -> Compiled:
+        form = self.form(plan)
+        return NUMPY.compile(form) if isinstance(form, Plan) else self._callable(form, plan.program)
+
+    def form(self, plan: Plan) -> Function | Plan:
+        """Return a plan as one function of machine code, or else NumPy's plan around functions for
+        its parts.
+
+        Raises:
+            NoNativeForm: without ``splits``, if a part has no native form.
+        """
         from functrace.native.lowering import NoNativeForm
         from functrace.native.zero_dimensional import has_branch_results
 
         if self.is_exact and has_branch_results(plan.program):
             if not self.splits:
                 raise NoNativeForm("results of a branch, which decides their types")
-            return _by_numpy(plan.program)
+            return planned(plan.program)
         if self.falls_back and self.splits:
             from functrace.native.tiles import in_tiles, is_concurrent
 
             tiled = in_tiles(plan.program, self.lowered, is_exact=self.is_exact)
             if tiled is not None and is_concurrent(tiled):
-                return NUMPY.compile(planned(tiled, Policy(NUMPY.policy.tuned, group_concurrent)))
+                return planned(tiled, Policy(NUMPY.policy.tuned, group_concurrent))
             if tiled is not None:
-                return self.in_segments(tiled)
+                return self._in_segments(tiled)
         try:
-            return self.whole(plan)
+            return self._whole(plan)
         except NoNativeForm:
             if not self.splits:
                 raise
-            return self.in_segments(plan.program)
+            return self._in_segments(plan.program)
 
-    def whole(self, plan: Plan) -> Compiled:
-        """Compile a plan to one function.
+    def _whole(self, plan: Plan) -> Function:
+        """Lower a plan to one function.
 
         Raises:
             NoNativeForm: if an operation has no native form, or if the code is too long to compile.
         """
-        from functrace.native.engine import NativeFunction
         from functrace.native.lowering import NoNativeForm
         from functrace.native.numpy_order import are_results_in_c_order
 
-        program = plan.program
         if self.is_exact and not are_results_in_c_order(plan):
             raise NoNativeForm("results that are not in C order in NumPy's run")
-        make = (lambda: _by_numpy(program)) if self.falls_back else None
-        return NativeFunction(self._function(plan), make, is_exact=self.is_exact).call
+        return self._function(plan)
+
+    def _callable(self, function: Function, program: Program) -> Compiled:
+        """Compile a function; NumPy's form of the program runs where its machine code fails."""
+        from functrace.native.engine import NativeFunction
+
+        make = (lambda: NUMPY.compile(planned(program))) if self.falls_back else None
+        return NativeFunction(function, make, is_exact=self.is_exact).call
 
     def lowered(self, program: Program) -> Function:
         """Lower a program.
 
         Raises:
-            NoNativeForm: as `whole` does.
+            NoNativeForm: as `_whole` does.
         """
         return self._function(planned(program, Policy()))
 
@@ -100,7 +114,7 @@ class NativeBackend:
         """Lower a plan.
 
         Raises:
-            NoNativeForm: as `whole` does.
+            NoNativeForm: as `_whole` does.
         """
         from functrace.native.lowering import NoNativeForm, lower
         from functrace.native.repeated import Repeats, repeats_in
@@ -114,11 +128,7 @@ class NativeBackend:
             raise NoNativeForm(f"code as long as {count:,} statements")
         return function
 
-    def in_segments(self, program: Program) -> Compiled:
-        """Compile a program of which a part has a native form."""
-        return NUMPY.compile(self.segmented_plan(program))
-
-    def segmented_plan(self, program: Program) -> Plan:
+    def _in_segments(self, program: Program) -> Plan:
         """Return the plan of a program whose parts with a native form are single operations."""
         from functrace.native.rows import EXACT_ROWS, ROWS
         from functrace.native.segments import segmented
@@ -126,14 +136,10 @@ class NativeBackend:
         rows = EXACT_ROWS if self.is_exact else ROWS
 
         def compile_segment(part: Program) -> Compiled:
-            return self.whole(planned(part, Policy()))
+            return self._callable(self._whole(planned(part, Policy())), part)
 
         policy = Policy(NUMPY.policy.tuned, lambda inner: segmented(inner, compile_segment, rows))
         return planned(program, policy)
-
-
-def _by_numpy(program: Program) -> Compiled:
-    return NUMPY.compile(planned(program))
 
 
 NATIVE = NativeBackend()

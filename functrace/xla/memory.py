@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.errors import UnsupportedFunctionError
-from functrace.executor.memory.of_plans import allocate_given
-from functrace.executor.memory.timeline import MemoryPlan, TimelineWriter
-from functrace.ir.aval import ShapeDtype
+from functrace.executor.memory.of_plans import timeline_of_block
+from functrace.executor.memory.timeline import MemoryPlan
 from functrace.xla.program import XlaProgram
 
 
@@ -31,21 +30,10 @@ def timeline_of_xla(made: XlaProgram, name: str) -> MemoryPlan:
             f"memory_plan of {name}: JAX does not report the memory of programs on this device",
             fix='memory_plan(f, backend="numpy") for the plan of NumPy',
         )
-    program, write = made.program, TimelineWriter()
-    given = allocate_given(write, program)
-    results = [
-        write.allocate(str(program.variables[i].name), program.avals[i], "XLA", None, "forward")
-        for i in program.output_ids
-        if program.avals[i].shape
-    ]
+    program = made.program
+    outputs = [program.avals[i] for i in program.output_ids]
     # (results that share an argument's memory, since it is donated, are not allocated)
     more = found.output_size_in_bytes - found.alias_size_in_bytes
-    more -= sum([record.value.nbytes for record in results])
+    more -= sum([aval.nbytes for aval in outputs if aval.shape])
     nbytes = max(0, int(found.temp_size_in_bytes + more))
-    work = write.allocate_work(nbytes, ShapeDtype((nbytes,), "uint8"), "XLA", None, "forward")
-    text = f"{len(program.schedule)} operations of {program.name}, one executable"
-    index = write.point("XLA", text, None, "forward", 0)
-    for record in given.values():
-        write.read(record, index, "forward")
-    write.free_work(work)
-    return write.finish(name, "jit, XLA", results)
+    return timeline_of_block(program, name, "jit, XLA", "XLA", nbytes)

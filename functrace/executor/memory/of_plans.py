@@ -21,6 +21,7 @@ from functrace.executor.memory.timeline import (
     phases,
 )
 from functrace.executor.plan.planner import Plan, Step
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Position, Program
 from functrace.ir.structures import FusionGroup, Loop
@@ -41,6 +42,36 @@ def timeline_of_plan(plan: Plan, name: str, runs: str) -> MemoryPlan:
     write = TimelineWriter()
     given = allocate_given(write, plan.program)
     results = PlanTimeline(write, plan, given).write()
+    return write.finish(name, runs, results)
+
+
+def timeline_of_block(
+    program: Program, name: str, runs: str, made_by: str, nbytes: int
+) -> MemoryPlan:
+    """Return the timeline of a program that runs as one operation: a single point, with the results
+    and one block of temporaries.
+
+    Args:
+        program: the program.
+        name: name of the function.
+        runs: how it runs; see `MemoryPlan`.
+        made_by: name of the operation.
+        nbytes: of the temporaries.
+    """
+    write = TimelineWriter()
+    given = allocate_given(write, program)
+    results = [
+        write.allocate(str(program.variables[i].name), program.avals[i], made_by, None, "forward")
+        for i in program.output_ids
+        if program.avals[i].shape
+    ]
+    block = ShapeDtype((nbytes,), "uint8")
+    work = write.allocate_work(nbytes, block, made_by, None, "forward")
+    text = f"{len(program.schedule)} operations of {program.name}, one executable"
+    index = write.point(made_by, text, None, "forward", 0)
+    for record in given.values():
+        write.read(record, index, "forward")
+    write.free_work(work)
     return write.finish(name, runs, results)
 
 
