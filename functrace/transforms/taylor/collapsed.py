@@ -26,13 +26,12 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.primitive import ZERO, Params, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec, infer
 from functrace.ir.walk import interpret
-from functrace.keys import number_key
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.contraction import LETTERS, contract, dot_p, einsum_p, matmul_p
 from functrace.ops.elementwise import ELEMENTWISE, mul, square
@@ -41,7 +40,6 @@ from functrace.ops.shaping import broadcast_to, permute
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording
-from functrace.tracing.tracer import LITERALS, Tracer
 from functrace.transforms.building import (
     attribute,
     finish,
@@ -57,8 +55,10 @@ from functrace.transforms.taylor.series import (
     Given,
     Rule,
     Series,
+    SeriesWalk,
     TaylorWalk,
     dependence_of_tangents,
+    key_of,
     single_program,
     total,
 )
@@ -69,7 +69,7 @@ Expand: TypeAlias = Callable[[Program, int, Sequence[bool], int | None, Any], Pr
 
 
 @final
-class CollapsedWalk:
+class CollapsedWalk(SeriesWalk):
     """Propagates values, first-order coefficients along many directions, and the sum of second-order
     coefficients through programs. See Note [Collapsed second-order coefficients].
 
@@ -88,10 +88,10 @@ class CollapsedWalk:
     def __init__(
         self, into: Recording, size: int, structures: Mapping[Primitive, Rule], expand: Expand
     ) -> None:
-        self.into, self.size = into, size
+        super().__init__(into)
+        self.size = size
         self._structures, self._expand = structures, expand
         self._values: dict[Any, Any] = {}
-        self._constants: dict[Any, Series] = {}
         self._squares: dict[tuple[int, int], Any] = {}
         self._kept: list[Any] = []
         self.units: set[int] = set()
@@ -104,27 +104,15 @@ class CollapsedWalk:
 
     def run(self, program: Program, inputs: Sequence[Series]) -> list[Series]:
         """Return the series of a program's outputs."""
-        env: dict[int, Any] = dict(zip(program.input_ids, inputs, strict=True))
-        for i, value in program.constant_values.items():
-            env[i] = self.constant(value)
 
-        def apply(k: int, values: tuple[Any, ...]) -> Any:
-            primitive, _, params = program.ops[k]
-            operands = [x if isinstance(x, Series) else self.constant(x) for x in values]
+        def apply(
+            k: int, primitive: Primitive, operands: Sequence[Series], params: Params
+        ) -> Sequence[Series]:
             found = self._propagate(primitive, operands, params)
             attribute(self.into, k)
-            return tuple(found) if primitive.many else found[0]
+            return found
 
-        interpret(program, env, apply, program.schedule)
-        return [env[i] for i in program.output_ids]
-
-    def constant(self, value: Coefficient) -> Series:
-        """Return the series of a value that does not move; the same one for the same value."""
-        key = _key(value)
-        if key not in self._constants:
-            aval = None if type(value) in LITERALS else aval_of(value)
-            self._constants[key] = Given(aval, [value])
-        return self._constants[key]
+        return self.walk(program, inputs, apply)
 
     def _propagate(
         self, primitive: Primitive, operands: Sequence[Series], params: Params
@@ -145,7 +133,7 @@ class CollapsedWalk:
 
     def apply(self, primitive: Primitive, values: tuple[Coefficient, ...], params: Params) -> Any:
         """Apply a primitive; equal operations on equal values are one operation."""
-        key = (primitive, tuple(map(_key, values)), params)
+        key = (primitive, tuple(map(key_of, values)), params)
         if key not in self._values:
             self._kept.extend(values)  # an identity in a key stays that of its value
             self._values[key] = bind(primitive, values, params)
@@ -177,14 +165,6 @@ class CollapsedWalk:
             product = square(x) if x is y else apply_batched(mul, (x, y), (True, True), ())
             self._squares[key] = reduce_sum(product, (0,))
         return self._squares[key]
-
-
-def _key(value: Coefficient) -> Any:
-    if isinstance(value, Tracer):
-        return id(value.ft_recording), value.ft_variable
-    if type(value) in LITERALS:
-        return type(value), number_key(value)
-    return id(value)
 
 
 @final

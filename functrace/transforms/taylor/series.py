@@ -135,8 +135,61 @@ def total(terms: Sequence[Coefficient]) -> Coefficient:
     return found
 
 
+def key_of(value: Coefficient) -> Any:
+    """Return a key of a value, the same for the same traced value and for equal numbers."""
+    if isinstance(value, Tracer):
+        return id(value.ft_recording), value.ft_variable
+    if type(value) in LITERALS:
+        return type(value), number_key(value)
+    return id(value)
+
+
+class SeriesWalk:
+    """Propagates series through programs, onto one recording.
+
+    Args:
+        into: the recording.
+    """
+
+    def __init__(self, into: Recording) -> None:
+        self.into = into
+        self._constants: dict[Any, Series] = {}
+
+    def constant(self, value: Any) -> Series:
+        """Return the series of a value that does not move; the same one for the same value."""
+        key = key_of(value)
+        if key not in self._constants:
+            aval = None if type(value) in LITERALS else aval_of(value)
+            self._constants[key] = Given(aval, [value])
+        return self._constants[key]
+
+    def walk(
+        self, program: Program, inputs: Sequence[Series], apply: Callable[..., Sequence[Series]]
+    ) -> list[Series]:
+        """Return the series of a program's outputs.
+
+        Args:
+            program: the program.
+            inputs: one series per input.
+            apply: returns the series of an operation's results, from its variable, its primitive,
+                the series of its operands, and its params.
+        """
+        env: dict[int, Any] = dict(zip(program.input_ids, inputs, strict=True))
+        for i, value in program.constant_values.items():
+            env[i] = self.constant(value)
+
+        def evaluate(k: int, values: tuple[Any, ...]) -> Any:
+            primitive, _, params = program.ops[k]
+            operands = [x if isinstance(x, Series) else self.constant(x) for x in values]
+            found = apply(k, primitive, operands, params)
+            return tuple(found) if primitive.many else found[0]
+
+        interpret(program, env, evaluate, program.schedule)
+        return [env[i] for i in program.output_ids]
+
+
 @final
-class TaylorWalk:
+class TaylorWalk(SeriesWalk):
     """Propagates power series through programs, onto one recording.
 
     Args:
@@ -146,28 +199,15 @@ class TaylorWalk:
     """
 
     def __init__(self, into: Recording, order: int, rules: Mapping[Primitive, Rule]) -> None:
-        self.into, self.order, self.rules = into, order, rules
+        super().__init__(into)
+        self.order, self.rules = order, rules
         self._series: dict[Any, Any] = {}
-        self._constants: dict[Any, Series] = {}
         self._derivatives: dict[int, Series] = {}
 
     @property
     def leads(self) -> tuple[tuple[int, ...], ...]:
         """Shape in front of a value's own, of coefficients from 1 on: none."""
         return ((),) * self.order
-
-    def constant(self, value: Any) -> Series:
-        """Return the series of a value that does not move; the same one for the same value."""
-        if isinstance(value, Tracer):
-            key: Any = (id(value.ft_recording), value.ft_variable)
-        elif type(value) in LITERALS:
-            key = (type(value), number_key(value))
-        else:
-            key = id(value)
-        if key not in self._constants:
-            aval = None if type(value) in LITERALS else aval_of(value)
-            self._constants[key] = Given(aval, [value])
-        return self._constants[key]
 
     def derivative(self, series: Series) -> Series:
         """Return the derivative of a series, always the same one."""
@@ -187,23 +227,19 @@ class TaylorWalk:
             ahead: True to compute all coefficients of each operation at once, so that none waits
                 for a long chain of others.
         """
-        env: dict[int, Any] = dict(zip(program.input_ids, inputs, strict=True))
-        for i, value in program.constant_values.items():
-            env[i] = self.constant(value)
 
-        def apply(k: int, values: tuple[Any, ...]) -> Any:
-            primitive, _, params = program.ops[k]
-            operands = [x if isinstance(x, Series) else self.constant(x) for x in values]
+        def apply(
+            k: int, primitive: Primitive, operands: Sequence[Series], params: Params
+        ) -> Sequence[Series]:
             found = self.apply(primitive, operands, params)
             if ahead:
                 for series in found:
                     for n in range(self.order + 1):
                         series.coefficient(n)
                 attribute(self.into, k)
-            return tuple(found) if primitive.many else found[0]
+            return found
 
-        interpret(program, env, apply, program.schedule)
-        return [env[i] for i in program.output_ids]
+        return self.walk(program, inputs, apply)
 
     def apply(
         self, primitive: Primitive, operands: Sequence[Series], params: Params
