@@ -81,7 +81,9 @@ def _jvp_past(primitive: Primitive, count: int) -> Rule | RuleMarker | Replacing
     if isinstance(rule, RuleMarker | NoRule):
         return rule
     if isinstance(rule, ReplacingJvp):
-        return ReplacingJvp(_tangents_of(rule.jvp, count), _tangents_of(rule.linearize, count))
+        return ReplacingJvp(
+            _tangents_of(primitive, rule.jvp, count), _tangents_of(primitive, rule.linearize, count)
+        )
 
     def of_tangents(primals: Values, outputs: Values, tangents: Tangents, *params: Any) -> Any:
         return rule(primals[count:], outputs, tangents[count:], *params)
@@ -89,11 +91,14 @@ def _jvp_past(primitive: Primitive, count: int) -> Rule | RuleMarker | Replacing
     return of_tangents
 
 
-def _tangents_of(rule: Rule, count: int) -> Rule:
-    def known_and_tangents(primals: Values, tangents: Tangents, *params: Any) -> Any:
-        return primals[:count], rule(primals[count:], tangents[count:], *params)[1]
+def _tangents_of(primitive: Primitive, rule: Rule, count: int) -> Rule:
+    # The results stay those of the operation: a second derivative depends on its operands.
+    def shifted(primals: Values, tangents: Tangents, *params: Any) -> Any:
+        results = bind(_given(primitive, count), tuple(primals), params)
+        known = results if primitive.many else (results,)
+        return known, rule(primals[count:], tangents[count:], *params)[1]
 
-    return known_and_tangents
+    return shifted
 
 
 def with_given(program: Program, variables: Sequence[int]) -> Program:

@@ -21,6 +21,7 @@ import numpy as np
 import tests.fuzz.generate as generate_module
 from tests.fuzz.generate import KINDS, Program, generate
 from tests.fuzz.gradients import GRADIENTS
+from tests.fuzz.higher import HIGHER
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.variants import VALUES, Case, Failed
 
@@ -40,7 +41,7 @@ def variants_of(kind: str) -> dict[str, Variant]:
         from tests.fuzz.peers import JAX
 
         return JAX
-    return {**VALUES, **GRADIENTS}
+    return {**VALUES, **GRADIENTS, **HIGHER}
 
 
 def failure(program: Program, name: str, variant: Variant, counts: Counter[str]) -> Failed | None:

@@ -227,6 +227,79 @@ def test_under_other_transforms() -> None:
     np.testing.assert_allclose(traced, jacobian(x).toarray(), rtol=1e-14)
 
 
+LINEAR: dict[str, Any] = {
+    "scaled": lambda x: 2.0 * x[1:],
+    "extended": lambda x: np.concatenate([x, np.ones(2)]),
+    "constant": lambda x: np.ones(2),
+    "empty": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_constant_jacobians_under_other_transforms(name: str, format: Any) -> None:
+    f, x = LINEAR[name], np.linspace(0.3, 1.4, 5)
+    jacobian, expected = ft.sparse_jacobian(f, format=format), ft.jacfwd(f)(x)
+    jitted = ft.jit(jacobian)(x)
+    assert scipy_sparse.issparse(jitted)
+    assert jitted.format == format
+    np.testing.assert_array_equal(jitted.toarray(), expected)
+    mapped = ft.vmap(jacobian)(np.stack([x, 2 * x]))
+    assert mapped.data.shape == (2, jitted.nnz)
+    np.testing.assert_array_equal(mapped.with_data(mapped.data[1]).toarray(), expected)
+    carried = ft.scan(
+        lambda c, _: (c + jacobian(x * np.sum(c)) @ x, None), f(x) * 0.0, None, length=2
+    )[0]
+    np.testing.assert_allclose(carried, 2.0 * (expected @ x), rtol=1e-14)
+
+
+def custom_jvp(f: Any) -> Any:
+    made = ft.custom_jvp(f)
+    made.defjvp(lambda primals, tangents: (f(*primals), np.cos(primals[0]) * tangents[0]))
+    return made
+
+
+def custom_vjp(f: Any) -> Any:
+    made = ft.custom_vjp(f)
+    made.defvjp(lambda x: (f(x), x), lambda x, ct: (np.cos(x) * ct,))
+    return made
+
+
+WRAPPERS: dict[str, Any] = {
+    "jit": ft.jit,
+    "checkpoint": ft.checkpoint,
+    "custom_jvp": custom_jvp,
+    "scan": lambda f: lambda x: ft.scan(lambda c, _: (f(c), None), x, None, length=1)[0],
+    "cond": lambda f: lambda x: ft.cond(np.sum(x) > -9.0, f, np.cos, x),
+    "fori_loop": lambda f: lambda x: ft.fori_loop(0, 1, lambda i, c: f(c), x),
+}
+
+
+@pytest.mark.parametrize("name", [*WRAPPERS, "custom_vjp"])
+def test_second_derivatives_of_values_that_were_read(name: str) -> None:
+    """A value that Python reads is not recomputed, but its derivatives are."""
+    inner = {**WRAPPERS, "custom_vjp": custom_vjp}[name](np.sin)
+
+    def energy(x: Any) -> Any:
+        z = inner(x)
+        return np.sum((z if z[0] > 0.0 else -z) * x[::-1] ** 2 * 2.0)
+
+    def slope(x: Any) -> Any:
+        return 2.0 * (np.cos(x) * x[::-1] ** 2 + 2.0 * np.sin(x[::-1]) * x)
+
+    x = np.array([0.4, 0.7, 1.1])
+    expected = np.stack([
+        (slope(x + h) - slope(x - h)) / 2e-6 for h in np.eye(3) * 1e-6
+    ])  # fmt: skip
+    np.testing.assert_allclose(ft.grad(energy)(x), slope(x), rtol=1e-13)
+    np.testing.assert_allclose(ft.sparse_hessian(energy)(x).toarray(), expected, atol=1e-7)
+    np.testing.assert_allclose(ft.hessian(energy)(x), expected, atol=1e-7)
+    found = ft.sparse_jacobian(ft.grad(energy), mode="reverse")(x)
+    np.testing.assert_allclose(found.toarray(), expected, atol=1e-7)
+    if name != "custom_vjp":  # which has no forward mode
+        np.testing.assert_allclose(ft.laplacian(energy)(x), np.trace(expected), rtol=1e-6)
+
+
 def test_large_problems_take_memory_of_their_elements() -> None:
     n = 20_000  # a dense pattern would take 400 MB
 

@@ -50,6 +50,7 @@ from functrace.transforms.sparsity.colouring import (
     symmetric_colouring,
 )
 from functrace.transforms.sparsity.compressed import LinearParts, compressed_elements
+from functrace.tree import flatten
 from functrace.typing import Array
 
 Mode: TypeAlias = Literal["auto", "forward", "reverse", "both"]
@@ -142,10 +143,14 @@ class SparsePlan:
             data: the elements, plain or traced, shape (nnz,).
             format: of the result, by SciPy's names.
         """
+        return self._matrix(data, format, isinstance(data, Tracer))
+
+    def _matrix(self, data: Array | Tracer, format: Format, is_traced: bool) -> Any:
+        """Return the elements as a `Sparse` where a transform traces, else as SciPy's sparse array."""
         pattern = self._pattern.columns, self._indptr, self._pattern.rows
         elements: Any = data if isinstance(data, Tracer) else np.asarray(data)
         made = Sparse(elements, pattern, self.shape, kept_format=format)
-        if isinstance(data, Tracer):
+        if is_traced:
             return made.tocsc() if format == "csc" else made
         return as_scipy(made)
 
@@ -178,7 +183,9 @@ class SparseDerivative:
         """Return the sparse array, or ``(array, aux)`` with ``has_aux``."""
         try:
             plan, data, aux = self._run(args, kwargs)
-            matrix = plan.matrix(data, self._format)
+            # (elements of a constant Jacobian are plain, for traced arguments, too)
+            given = (data, *flatten((args, kwargs))[0])
+            matrix = plan._matrix(data, self._format, any(isinstance(x, Tracer) for x in given))
             return (matrix, aux) if self._has_aux else matrix
         except BaseException as error:
             hide_own_frames(error)
