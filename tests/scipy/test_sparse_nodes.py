@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import DtypeError, UnsupportedFunctionError
+from functrace.errors import DtypeError, TreeError, UnsupportedFunctionError
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
 sparse = ft.scipy.sparse
@@ -124,14 +124,10 @@ def test_what_elements_of_a_batch_refuse() -> None:
             wrong()
 
 
-def test_plain_matrices_are_no_results() -> None:
+def test_plain_matrices_are_no_results_of_jit() -> None:
     plain = scipy_sparse.csr_array(np.eye(3))
-    for wrong in (
-        lambda: ft.jit(lambda x: plain)(X),
-        lambda: ft.scan(lambda c, x: (c, plain), 0.0, X),
-    ):
-        with pytest.raises(DtypeError, match=r"A\.data"):
-            wrong()
+    with pytest.raises(DtypeError, match=r"A\.data"):
+        ft.jit(lambda x: plain)(X)
 
 
 def test_float16() -> None:
@@ -166,3 +162,94 @@ def test_dtypes_do_not_depend_on_the_mode(given: Any, result: Any, mode: Any) ->
         np.testing.assert_allclose(found.toarray(), exact, rtol=1e-6)
     wider = ft.sparse_jacobian(lambda x: x.astype(np.float64) ** 2, mode=mode)(X.astype(np.float32))
     assert wider.dtype == np.float64
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+
+def newton_like(f: Any) -> Any:
+    def body(x: Any, t: Any) -> Any:
+        matrix = f(x)
+        return x - 0.01 * (t + 1.0) * (matrix.T @ (matrix @ x)), matrix
+
+    return body
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_stack_sparse_results_with_and_without_jit(name: str, reverse: bool) -> None:
+    f, dense = DERIVATIVES[name]
+    run = lambda x: ft.scan(newton_like(f), x, np.arange(3.0), reverse=reverse)
+    x, expected = X, []
+    for t in [2.0, 1.0, 0.0] if reverse else [0.0, 1.0, 2.0]:
+        expected.append(dense(x))
+        x = x - 0.01 * (t + 1.0) * (expected[-1].T @ (expected[-1] @ x))
+    for found in (run, ft.jit(run)):
+        last, stacked = found(X)
+        np.testing.assert_allclose(last, x, rtol=1e-12)
+        for t, matrix in enumerate(expected[::-1] if reverse else expected):
+            one = stacked.with_data(stacked.data[t])
+            np.testing.assert_allclose(one.toarray(), matrix, rtol=1e-12)
+    with ft.disable_jit():
+        last, stacked = run(X)
+        assert stacked.data.shape[0] == 3
+        np.testing.assert_allclose(last, x, rtol=1e-12)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+def test_carries_hold_sparse_matrices_with_and_without_jit(format: Any) -> None:
+    f = ft.sparse_jacobian(residual, format=format)
+
+    def body(k: Any, carry: Any) -> Any:
+        x, matrix = carry
+        return x + 0.1 * (matrix.T @ (matrix @ x)), f(x * 1.1)
+
+    x, matrix = X, ft.jacfwd(residual)(X)
+    for _ in range(3):
+        x, matrix = x + 0.1 * (matrix.T @ (matrix @ x)), ft.jacfwd(residual)(x * 1.1)
+    loops = [
+        lambda x: ft.fori_loop(0, 3, body, (x, f(x))),
+        lambda x: ft.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, body(s[0], s[1])), (0, (x, f(x)))
+        )[1],
+        lambda x: ft.scan(lambda s, k: (body(k, s), None), (x, f(x)), np.arange(3))[0],
+    ]
+    for loop in loops:
+        for run in (loop, ft.jit(loop)):
+            last, found = run(X)
+            assert type(found) is type(f(X))
+            np.testing.assert_allclose(last, x, rtol=1e-12)
+            np.testing.assert_allclose(found.toarray(), matrix, rtol=1e-12)
+
+
+def test_steps_with_matrices_of_different_patterns_raise() -> None:
+    def body(x: Any, t: Any) -> Any:
+        return x, scipy_sparse.csr_array(np.diag([1.0, 0.0, t]))
+
+    with pytest.raises(TreeError, match="another one as") as caught:
+        ft.scan(body, X, np.arange(2.0))
+    assert "same structure" in str(caught.value)
+    with pytest.raises(TreeError, match="carry"):
+        ft.fori_loop(
+            0, 2, lambda k, A: scipy_sparse.csr_array(np.eye(3)[:, ::-1]), scipy_sparse.eye_array(3)
+        )
+
+
+def test_matrices_that_do_not_depend_on_traced_values_are_results_of_steps() -> None:
+    plain = scipy_sparse.csr_array(np.diag([1.0, 2.0]))
+    run = lambda x: ft.scan(lambda c, _: (c * 2.0, plain), x, np.arange(3))[1].data
+    np.testing.assert_array_equal(ft.jit(run)(2.0), run(2.0))
+    np.testing.assert_array_equal(run(2.0), np.tile([1.0, 2.0], (3, 1)))
+
+
+def test_gradients_through_scans_of_sparse_results() -> None:
+    f = DERIVATIVES["jacobian"][0]
+
+    def loss(x: Any) -> Any:
+        last, stacked = ft.scan(newton_like(f), x, np.arange(3.0))
+        return np.sum(stacked.data**2) + np.sum(last)
+
+    along = np.cos(X)
+    slope = (loss(X + 1e-6 * along) - loss(X - 1e-6 * along)) / 2e-6
+    for gradient in (ft.grad(loss), ft.jit(ft.grad(loss))):
+        np.testing.assert_allclose(gradient(X) @ along, slope, rtol=1e-6)

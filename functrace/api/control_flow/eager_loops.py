@@ -17,6 +17,7 @@ from functrace.api.control_flow.branches import predicate, takes
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.numpy.arrays.traced_number import NumberRecording
+from functrace.numpy.protocol.sparse_operands import as_nodes
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array
@@ -46,7 +47,7 @@ class Carry:
 
     def __init__(self, init: PyTree, owner: str) -> None:
         self.owner = owner
-        self.given, self.tree = flatten(init)
+        self.given, self.tree = flatten(as_nodes(init))
         """The leaves as they were passed, and their structure."""
         self.numbers = [number_type(leaf) for leaf in self.given]
         """The type of each leaf that is a Python number, else ``None``."""
@@ -187,6 +188,8 @@ class _CarryChecker:
             else:
                 return val
         leaves, tree = flatten(val)
+        if tree != self.carry.tree:
+            leaves, tree = flatten(as_nodes(val))
         self.carry.check_tree(tree)
         same = True
         for k, (leaf, (kind, shape, dtype)) in enumerate(zip(leaves, self.kinds, strict=True)):
@@ -219,7 +222,7 @@ class _CarryChecker:
 
 def _finished(carry: Carry, val: PyTree) -> Any:
     """Return the final carry: fresh arrays, and NumPy scalars."""
-    leaves, _ = flatten(val)
+    leaves, _ = flatten(as_nodes(val))
     return unflatten(
         carry.tree,
         [
@@ -330,6 +333,8 @@ class _StackedResults:
             leaves: Sequence[Any] = (y,)
         else:
             leaves, out_tree = flatten(y)
+            if out_tree != self._out_tree:
+                leaves, out_tree = flatten(as_nodes(y))
             if self._out_tree is None:
                 self._out_tree = out_tree
                 self._avals = [aval_of(as_value(leaf, self.owner)) for leaf in leaves]
@@ -408,7 +413,7 @@ def scan_eagerly(
                         fix="return carry, y",
                     )
                 val = _next(carry, pair[0])
-                leaves, found = flatten(pair[1])
+                leaves, found = flatten(as_nodes(pair[1]))
                 if ys and found != out_tree:
                     raise _other_results(carry.owner, found, out_tree)
                 out_tree = found
@@ -453,7 +458,7 @@ def _started(carry: Carry) -> Any:
 
 def _next(carry: Carry, val: PyTree) -> Any:
     """Check and convert the result of a step to the carry for the next step."""
-    leaves, tree = flatten(val)
+    leaves, tree = flatten(as_nodes(val))
     carry.check_tree(tree)
     values = [as_value(leaf, f"{carry.owner}: the carry after a step") for leaf in leaves]
     numbers = [number_type(leaf) for leaf in leaves]
@@ -473,7 +478,7 @@ def _next(carry: Carry, val: PyTree) -> Any:
 
 
 def _ended(carry: Carry, val: PyTree) -> Any:
-    leaves = [as_value(leaf, carry.owner) for leaf in flatten(val)[0]]
+    leaves = [as_value(leaf, carry.owner) for leaf in flatten(as_nodes(val))[0]]
     return unflatten(
         carry.tree, [renewed(x) if isinstance(x, Tracer) else np.array(x)[()] for x in leaves]
     )

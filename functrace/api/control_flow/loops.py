@@ -43,6 +43,7 @@ from functrace.ir.program import Program
 from functrace.numpy.arrays.traced_array import TracedArray
 from functrace.numpy.arrays.traced_number import TracedNumber, as_number
 from functrace.numpy.arrays.views import guard
+from functrace.numpy.protocol.sparse_operands import as_nodes
 from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
@@ -528,7 +529,7 @@ class _RecordedBody:
         reads: Sequence[Any],
     ) -> None:
         def body(val: PyTree, leaves: Sequence[Any] = ()) -> Any:
-            return f(val, unflatten(slices_tree, leaves))
+            return as_nodes(f(val, unflatten(slices_tree, leaves)))
 
         body.__name__ = name
         while True:

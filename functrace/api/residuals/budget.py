@@ -116,7 +116,8 @@ def within(
         ArgumentError: if no candidate fits; the message has the smallest possible budget.
 
     Cost:
-        up to 40 times the derivation and planning of the gradient, once per program.
+        up to 40 times the derivation and planning of the gradient, once per program; 3 to 10 times
+        if it has thousands of operations.
     """
     FREED.has_budget = True
     flags = None if active is None else tuple(active)

@@ -6,6 +6,7 @@ Layer: 8.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -86,6 +87,18 @@ def derivative_program(
     return made
 
 
+class Peak(NamedTuple):
+    """Peak bytes of a derivative.
+
+    Args:
+        nbytes: the bytes; at least so many, if not ``is_exact``.
+        is_exact: False if only one of its two executions was planned, which exceeds the limit.
+    """
+
+    nbytes: int
+    is_exact: bool
+
+
 def peak(
     program: Program, batches: Sequence[Batch] = (), active: Sequence[bool] | None = None
 ) -> int:
@@ -97,15 +110,28 @@ def peak(
     Raises:
         ArgumentError: if it keeps values of each step of a loop with an unbounded number of steps.
     """
+    return peak_within(program, math.inf, batches, active).nbytes
+
+
+def peak_within(
+    program: Program,
+    limit: float,
+    batches: Sequence[Batch] = (),
+    active: Sequence[bool] | None = None,
+) -> Peak:
+    """Return the `peak`; if un-jitted execution exceeds a limit already, the peak of that."""
     made = derivative_program(program, batches, active)
     given = sum([made.avals[i].nbytes for i in made.input_ids])
     early = optimized(made, EARLY)
+    given += _kept_of_steps(early) + _carried(early)
+    nbytes = given + planned(optimized(early, LATE + LAST)).peak_bytes
     jitted = optimized(early, REORDERING)
-    plans = [
-        planned(optimized(p, LATE + LAST))
-        for p in ([early] if jitted is early else [early, jitted])
-    ]
-    return given + _kept_of_steps(early) + _carried(early) + max([p.peak_bytes for p in plans])
+    if jitted is early:
+        return Peak(nbytes, is_exact=True)
+    if nbytes > limit:
+        return Peak(nbytes, is_exact=False)
+    other = given + planned(optimized(jitted, LATE + LAST)).peak_bytes
+    return Peak(max(nbytes, other), is_exact=True)
 
 
 def _carried(program: Program) -> int:
@@ -214,12 +240,14 @@ class DerivativeReads(NamedTuple):
         values: by operation, the variables of the program that its derivative reads, inputs among
             them.
         kept: by operation, the bytes of the residuals that it makes, if everything is saved.
+        other: by loop, the bytes of those that are no values of the program: its stacks.
         repeated: operations whose derivative reads more results of theirs than the program has (the
             stacks of a loop): unless they are kept, the operation runs again.
     """
 
     values: dict[int, set[int]]
     kept: dict[int, float]
+    other: dict[int, float]
     repeated: set[int]
 
 
@@ -272,11 +300,13 @@ def derivative_reads(
         values[origin].update(sources[j])
         if j in makers:
             repeated.add(makers[j])
-    kept = dict.fromkeys(values, 0.0)
+    kept, other = dict.fromkeys(values, 0.0), dict.fromkeys(nested, 0.0)
     for j in {roots[j] for j in residuals}:
         origin = origins[j] if j < len(origins) else -1
         if origin in kept:
             own = program.avals[origin].nbytes
             scale = size(origin) / own if own else 1.0
+            if j not in primals and origin in nested:
+                other[origin] += scale * known.avals[j].nbytes
             kept[origin] += size(primals[j]) if j in primals else scale * known.avals[j].nbytes
-    return DerivativeReads(values, kept, repeated)
+    return DerivativeReads(values, kept, other, repeated)

@@ -7,8 +7,8 @@ Candidates come from three sources: optimal schedules of the program as a chain 
 keep a selection. Loops take part as a whole, or with bodies that recompute. What a candidate costs
 is exact; what it needs is planned (`functrace.executor.Plan.peak_bytes`), never estimated.
 
-Candidates and their order do not depend on the budget: the cheapest that fits is chosen. So a
-larger budget never recomputes more, and the smallest possible budget is the least peak of all.
+Candidates and their order do not depend on the budget: the cheapest that fits is chosen. Which are
+planned, depends on estimates (functrace/api/residuals/estimates.py).
 
 Layer: 8.
 """
@@ -18,7 +18,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, final
 
 from functrace.api.residuals.derivative_costs import (
@@ -26,9 +27,10 @@ from functrace.api.residuals.derivative_costs import (
     activity,
     costs_of,
     derivative_reads,
-    peak,
+    peak_within,
     results_of,
 )
+from functrace.api.residuals.estimates import Estimator
 from functrace.api.residuals.rewriting import extra_cost, scheduled
 from functrace.api.residuals.schedules import Items, Kept, Recomputed, Schedules
 from functrace.api.residuals.segments import Chain, Workload, live_bytes
@@ -65,15 +67,31 @@ POINTS = 24
 """Schedules of one chain."""
 
 LEVELS = 10
-"""Candidates of each source that are tried from the cheapest to the smallest, if the program is
-small."""
+"""Candidates of each source that are planned for the whole curve, if the program is small."""
 
-REFINED = 6
-"""Candidates that are tried between the first that fits and the one before."""
+SMALL = 300
+"""Operations of a small program: up to 40 derivatives are planned for its curve, which takes 3 s."""
 
 PLANNED = 12_000
-"""Operations of derivatives per source that may be planned: for larger programs, fewer candidates
-are tried. It takes 150 to 400 us per operation."""
+"""Operations of derivatives that are planned for the curve of a larger program. A plan takes 150 to
+400 us per operation."""
+
+ESTIMATED = 400_000
+"""Operations in estimates of all candidates; an estimate takes 5 to 10 us per operation."""
+
+MARGINS = 0.005, 0.1
+"""Excess of an estimate over a budget, as a fraction, up to which a candidate is planned: of the
+largest programs, and of small ones."""
+
+RATIOS = 0.8, 1.1
+"""Ratios of plan and estimate without recomputation with which estimates are corrected."""
+
+TRIES = 4
+"""Candidates that do not fit before candidates are skipped; more of programs with fewer than 750
+operations."""
+
+REFINED = 6
+"""Skipped candidates that are tried before one that fits."""
 
 
 class Candidate(NamedTuple):
@@ -147,15 +165,28 @@ class Frontier:
         self._programs: dict[Program, int] = {}
         self.evaluations = 0
         """Number of derivatives that were planned."""
-        self.plain = self._plan(-1, Candidate(0.0, "plain", self.work, ()), program)
+        self._bounds: dict[int, int] = {}
+        self._estimates: dict[int, float] = {}
+        self._estimators: dict[int, tuple[Estimator, float]] = {}
+        plain = self._plan(-1, Candidate(0.0, "plain", self.work, ()), program)
+        assert plain is not None, "without a limit, every candidate has a plan"
+        self.plain = plain
         self._candidates: list[Candidate] | None = None
         self.seconds = time.perf_counter() - begin
         """Time spent, in seconds."""
 
-    def _plan(self, place: int, candidate: Candidate, program: Program | None = None) -> Choice:
-        """Return the choice of a candidate, planned at most once."""
+    def _plan(
+        self,
+        place: int,
+        candidate: Candidate,
+        program: Program | None = None,
+        limit: float = math.inf,
+    ) -> Choice | None:
+        """Return the choice of a candidate, planned at most once; perhaps ``None`` if it exceeds the
+        limit.
+        """
         found = self._planned.get(place)
-        if found is None:
+        if found is None and self._bounds.get(place, 0) <= limit:
             begin = time.perf_counter()
             made = (
                 scheduled(candidate.work.program, candidate.items) if program is None else program
@@ -163,9 +194,14 @@ class Frontier:
             made = made.interned()
             nbytes = self._programs.get(made)
             if nbytes is None:
-                nbytes = self._programs[made] = peak(made, self.batches, self.active)
+                nbytes, is_exact = peak_within(made, limit, self.batches, self.active)
                 self.evaluations += 1
-            found = self._planned[place] = Choice(candidate, made, nbytes)
+                if is_exact:
+                    self._programs[made] = nbytes
+                else:
+                    self._bounds[place] = nbytes
+            if made in self._programs:
+                found = self._planned[place] = Choice(candidate, made, nbytes)
             if place >= 0:
                 self.seconds += time.perf_counter() - begin
         return found
@@ -199,62 +235,146 @@ class Frontier:
         work = self.work
         return sum([work.size(i) for i in work.program.input_ids])
 
-    def _tries(self, most: int) -> int:
-        """Return a number of candidates to try: fewer of large programs."""
-        return max(3, min(most, PLANNED // (4 * max(1, len(self.work.steps)))))
+    @property
+    def _operations(self) -> int:
+        return max(1, len(self.work.steps))
 
-    def _levels(self) -> list[int]:
-        """Return places of candidates of all costs; sorted."""
-        most = self._tries(LEVELS)
-        groups: dict[str, list[int]] = {}
-        for place, candidate in enumerate(self.candidates):
-            groups.setdefault(candidate.source, []).append(place)
-        found: set[int] = set()
-        for source, places in groups.items():
-            count = len(places) if source == "parts" else min(most, len(places))
-            found.update([places[n * (len(places) - 1) // max(1, count - 1)] for n in range(count)])
-        return sorted(found)
+    @cached_property
+    def _places(self) -> list[int]:
+        """Places of the candidates that are estimated: all; of the largest programs, every n-th."""
+        count = len(self.candidates)
+        return [*range(0, count, max(1, count * self._operations // ESTIMATED))]
+
+    def _estimate(self, place: int) -> float:
+        """Return the estimated peak of a candidate."""
+        found = self._estimates.get(place)
+        if found is None:
+            begin = time.perf_counter()
+            candidate = self.candidates[place]
+            estimator, factor = self._estimator(candidate.work)
+            found = self._estimates[place] = factor * estimator.peak(candidate.items)
+            self.seconds += time.perf_counter() - begin
+        return found
+
+    def _estimator(self, work: Workload) -> tuple[Estimator, float]:
+        """Return what estimates the schedules of a program, and the factor of its estimates: the peak
+        without recomputation by plan, divided by its estimate.
+        """
+        found = self._estimators.get(id(work))
+        if found is None:
+            estimator = Estimator(work)
+            ratio = self.plain.peak_bytes / max(1.0, estimator.peak(()))
+            # Bodies of loops need bytes that estimates lack: plans reject what does not fit.
+            factor = ratio if work is self.work and RATIOS[0] <= ratio <= RATIOS[1] else 1.0
+            found = self._estimators[id(work)] = estimator, factor
+        return found
+
+    @cached_property
+    def _unsure(self) -> set[int]:
+        """Places of candidates that are planned although their estimates are too large: of all costs,
+        if the plan recomputes much of the program by itself, which estimates do not know.
+        """
+        ratio = self.plain.peak_bytes / max(1.0, self._estimator(self.work)[0].peak(()))
+        most = max(3, min(LEVELS, PLANNED // (4 * self._operations)))
+        return set() if ratio >= RATIOS[0] else set(_spread(self._places, most))
 
     def best(self, nbytes: int) -> Choice | None:
         """Return the cheapest candidate for a budget; ``None`` if nothing fits."""
         most = filled(nbytes)
         if self.plain.peak_bytes <= most:
             return self.plain
-        before = -1
-        for place in self._levels():
-            found = self._plan(place, self.candidates[place])
-            if found.peak_bytes <= most:
-                return self._refined(before, place, most)
-            before = place
+        limit = (1.0 + max(MARGINS[0], MARGINS[1] * min(1.0, SMALL / self._operations))) * most
+        tries = max(TRIES, PLANNED // (4 * self._operations))
+        anyway = self._unsure
+        failed, rejected = 0, -1
+        skipped: list[int] = []
+        for place in self._places:
+            # Where estimates are too small, the distance between plans grows with their number.
+            is_likely = self._estimate(place) <= limit
+            if not is_likely and place not in anyway:
+                rejected = place
+                continue
+            if is_likely and len(skipped) < failed - tries:
+                skipped.append(place)
+                continue
+            found = self._plan(place, self.candidates[place], limit=most)
+            if found is None or found.peak_bytes > most:
+                failed += is_likely
+                rejected = place
+                skipped.clear()
+                continue
+            for n in skipped[:: max(1, math.ceil(len(skipped) / REFINED))]:
+                other = self._plan(n, self.candidates[n], limit=most)
+                if other is not None and other.peak_bytes <= most:
+                    found = other
+                    break
+                rejected = n
+            cheaper = self.candidates[rejected].extra if rejected >= 0 else 0.0
+            return found._replace(cheaper=cheaper)
         least = self.least
         return least if least.peak_bytes <= nbytes else None
 
-    def _refined(self, before: int, place: int, most: int) -> Choice:
-        """Return the cheapest candidate that fits, between one that does not and one that does."""
-        between = range(before + 1, place)
-        step = max(1, math.ceil(len(between) / self._tries(REFINED)))
-        cheaper = self.candidates[before].extra if before >= 0 else 0.0
-        for n in between[::step]:
-            found = self._plan(n, self.candidates[n])
-            if found.peak_bytes <= most:
-                place = n
-                break
-            cheaper = self.candidates[n].extra
-        return self._plan(place, self.candidates[place])._replace(cheaper=cheaper)
-
-    @property
+    @cached_property
     def least(self) -> Choice:
-        """The choice with the least peak; of several, the cheapest."""
-        return min(self.points(), key=lambda c: (c.peak_bytes, c.candidate.extra))
+        """The choice with the least peak of all that are planned for any budget; of several, the
+        cheapest.
+        """
+        found = self.points() if self._operations <= SMALL else self._choices(self._smallest)
+        return min(found, key=lambda c: (c.peak_bytes, c.candidate.extra))
+
+    @cached_property
+    def _smallest(self) -> set[int]:
+        """Places of the candidates with the least estimates: two of each program, or one of
+        the largest programs.
+        """
+        count = 2 if self._operations <= 10 * SMALL else 1
+        groups: dict[int, list[int]] = {}
+        for place in self._places:
+            groups.setdefault(id(self.candidates[place].work), []).append(place)
+        return {n for group in groups.values() for n in sorted(group, key=self._estimate)[:count]}
+
+    @cached_property
+    def _front(self) -> list[int]:
+        """Places of the candidates of which no other one is both smaller, as estimated, and cheaper;
+        the cheapest first.
+        """
+        least, front = float(self.plain.peak_bytes), list[int]()
+        for place in self._places:
+            if self._estimate(place) < least:
+                least = self._estimate(place)
+                front.append(place)
+        return front
+
+    @cached_property
+    def _knee(self) -> set[int]:
+        """Place of the candidate at the knee of the estimates; empty without one."""
+        rows = [(self._estimate(n), self.candidates[n].extra) for n in self._front]
+        place = _knee([(float(self.plain.peak_bytes), 0.0), *rows])
+        return {self._front[place - 1]} if place else set()
+
+    def _levels(self) -> list[int]:
+        """Return places of candidates of all costs; sorted."""
+        if self._operations > SMALL:
+            most = max(3, min(2 * LEVELS, PLANNED // self._operations))
+            return sorted({*_spread(self._front, most), *self._smallest, *self._knee})
+        groups: dict[str, list[int]] = {}
+        for place, candidate in enumerate(self.candidates):
+            groups.setdefault(candidate.source, []).append(place)
+        found: set[int] = set()
+        for source, places in groups.items():
+            found.update(places if source == "parts" else _spread(places, LEVELS))
+        return sorted(found)
+
+    def _choices(self, places: Iterable[int]) -> list[Choice]:
+        """Return the plain choice and those of some candidates."""
+        found = [self._plan(place, self.candidates[place]) for place in sorted(places)]
+        return [self.plain, *[choice for choice in found if choice is not None]]
 
     def points(self) -> list[Choice]:
         """Return the choices of which no other one is both smaller and cheaper; the cheapest
         first.
         """
-        found = [
-            self.plain,
-            *[self._plan(place, self.candidates[place]) for place in self._levels()],
-        ]
+        found = self._choices(self._levels())
         front: list[Choice] = []
         for choice in sorted(found, key=lambda c: (c.candidate.extra, c.peak_bytes)):
             if not front or choice.peak_bytes < front[-1].peak_bytes:
@@ -263,18 +383,33 @@ class Frontier:
 
     def knee(self) -> Choice:
         """Return the choice at the knee of the frontier: the one farthest below the line between its
-        ends.
+        ends; of large programs, by estimates.
         """
+        if self._operations > SMALL:
+            return self._choices(self._knee)[-1]
         front = self.points()
-        first, last = front[0], front[-1]
-        width = max(1, first.peak_bytes - last.peak_bytes)
-        height = max(last.candidate.extra - first.candidate.extra, 1e-300)
+        return front[_knee([(c.peak_bytes, c.candidate.extra) for c in front])]
 
-        def below(choice: Choice) -> float:
-            saved = (first.peak_bytes - choice.peak_bytes) / width
-            return saved - (choice.candidate.extra - first.candidate.extra) / height
 
-        return max(front, key=lambda c: (below(c), -c.candidate.extra))
+def _spread(places: Sequence[int], most: int) -> list[int]:
+    """Return so many of some places, from the first to the last."""
+    count = min(most, len(places))
+    return [places[n * (len(places) - 1) // max(1, count - 1)] for n in range(count)]
+
+
+def _knee(front: Sequence[tuple[float, float]]) -> int:
+    """Return the number of the point farthest below the line between the ends of a front.
+
+    Args:
+        front: bytes and cost of each point, the cheapest first.
+    """
+    (most, cheapest), (least, highest) = front[0], front[-1]
+    width, height = max(1.0, most - least), max(highest - cheapest, 1e-300)
+
+    def below(n: int) -> float:
+        return (most - front[n][0]) / width - (front[n][1] - cheapest) / height
+
+    return max(range(len(front)), key=lambda n: (below(n), -n))
 
 
 def _workload(

@@ -89,7 +89,7 @@ class BudgetPlan:
         extra: cost of what runs again: flops, or seconds.
         forward: cost of one forward run.
         gap: how much could be saved at most, as a fraction of one forward run: the distance to the
-            next cheaper candidate, which does not fit, plus the relative gap that the integer
+            next cheaper candidate, which does not fit (by plan or estimate), plus the relative gap that the integer
             program reports; 0 if nothing runs again.
         method: how candidates were found.
         plans: number of derivatives that were planned for it.
@@ -147,7 +147,8 @@ class BudgetPlan:
             UnsupportedFunctionError: if there is a path, but no matplotlib.
 
         Cost:
-            plans about 40 derivatives, once per function and shapes.
+            plans up to 40 derivatives, once per function and shapes; of more than 300 operations,
+            fewer.
         """
         points = self._points()
         if path is not None:
@@ -228,8 +229,9 @@ def plan(
         (True, True)
 
     Cost:
-        once per function and shapes, 1 to 10 s: up to 40 derivatives are planned, for the whole
-        curve. `functrace.checkpoint` with the same budget uses the same plan.
+        once per function and shapes, 1 to 5 s for up to 1,000 operations: derivatives of candidates
+        are planned, chosen by estimates of their peaks (about 2 ms per operation of ``f``).
+        `functrace.checkpoint` with the same budget uses the same plan.
     """
     policy = budget if isinstance(budget, Budget) else parsed_budget(budget, cost)
     name = function_name(f)

@@ -139,14 +139,14 @@ def second_runs(work: Workload, items: Items) -> Counter[int]:
     found: Counter[int] = Counter()
     for item in items:
         if isinstance(item, Recomputed):
-            found.update(_second_run(work, item.items))
+            found.update(second_run(work, item.items))
             found.update(second_runs(work, item.items))
         elif item.selection is not None:
             found.update(item.selection.repeated)
     return found
 
 
-def _second_run(work: Workload, items: Items) -> list[int]:
+def second_run(work: Workload, items: Items) -> list[int]:
     """Return the operations of one second run: those that the reverse pass depends on."""
     program, reads = work.program, work.reads
     wanted: set[int] = set()

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from functrace.numpy.arrays.operators import Operator
+from functrace.tree import flatten, unflatten
 
 _OPERATORS = frozenset(f"__{name}__" for name in ("matmul", "mul", "truediv", "add", "sub"))
 _FUNCTIONS = {"and": operator.and_, "or": operator.or_}
@@ -30,6 +31,17 @@ def is_sparse(value: object) -> bool:
     """Return True for a matrix of ``scipy.sparse``, without importing it."""
     sparse: Any = sys.modules.get("scipy.sparse")
     return sparse is not None and sparse.issparse(value)
+
+
+def as_nodes(value: Any) -> Any:
+    """Return a pytree in which SciPy's matrices are those of `functrace.scipy.sparse`: nodes with their
+    elements as leaf; other pytrees unchanged.
+    """
+    leaves, tree = flatten(value)
+    if not any(map(is_sparse, leaves)):
+        return value
+    convert: Any = importlib.import_module("functrace.scipy.sparse.nodes").as_node
+    return unflatten(tree, [convert(leaf) if is_sparse(leaf) else leaf for leaf in leaves])
 
 
 def with_sparse(row: Operator, x: object, matrix: object, *, reflected: bool) -> Any:

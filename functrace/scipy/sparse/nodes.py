@@ -16,7 +16,7 @@ import scipy.sparse
 
 from functrace.errors import UnsupportedFunctionError
 from functrace.ops.sparse import Pattern
-from functrace.scipy.sparse.matrices import NoMethodError, Sparse
+from functrace.scipy.sparse.matrices import NoMethodError, Sparse, of
 from functrace.tracing.tracer import Tracer
 from functrace.tree.nodes import register
 from functrace.typing import Array
@@ -48,6 +48,7 @@ class Layout:
         is_matrix: bool,
         format: str,
     ) -> None:
+        format = format or ("csc" if turned else "csr")
         self.pattern, self._form = pattern, (shape, turned, is_matrix, format)
 
     def __eq__(self, other: object) -> bool:
@@ -155,6 +156,17 @@ def as_scipy(matrix: Sparse) -> Any:
     made = made.T if matrix.turned else made
     name: Any = matrix.kept_format or ("csc" if matrix.turned else "csr")
     return made.asformat(name)
+
+
+def as_node(matrix: scipy.sparse.spmatrix | scipy.sparse.sparray) -> Sparse:
+    """Return a matrix of SciPy's as a `Sparse` of the same format; the inverse of `as_scipy`."""
+    if matrix.format == "csc":
+        turned = of(matrix.T).T
+        turned.kept_format = "csc"
+        return turned
+    made = of(matrix)
+    made.kept_format = matrix.format
+    return made
 
 
 register(Sparse, lambda matrix: ((matrix.data,), _layout(matrix)), rebuilt)
