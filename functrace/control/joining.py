@@ -137,11 +137,13 @@ def _run_counted(
                 # some steps took a branch that packs nothing: they have arrays
                 stacks[k] = [*stacks[k]]
             stacks[k][t] = result
+        results = result = ()  # they are freed before the next step
     stacks = [
         stack if isinstance(stack, np.ndarray) else PackedStack(stack, aval)
         for stack, aval in zip(stacks, avals[carries:], strict=True)
     ]
-    return (*_own(carry), *stacks)
+    ends, carry = [*carry], ()
+    return (*_own(ends), *stacks)
 
 
 def _run_while(
@@ -180,6 +182,7 @@ def _run_while(
                 rows[t] += results[count:]
         if phase >= loop.hidden:
             ends += carry
+    carry = results = ()
     return (*_own(ends), rows) if loop.gives else _own(ends)
 
 
@@ -210,8 +213,9 @@ def _run_first(
     return carry, rows
 
 
-def _own(carry: Sequence[Any]) -> tuple[Any, ...]:
+def _own(carry: list[Any]) -> tuple[Any, ...]:
     """Return carries without shared memory: a carry may be an operand, or an array that a step
-    returned twice.
+    returned twice. The list is emptied, so that an array is freed once it is copied.
     """
-    return tuple([np.copy(c)[()] for c in carry])
+    carry.reverse()
+    return tuple([np.copy(carry.pop())[()] for _ in range(len(carry))])

@@ -88,8 +88,8 @@ class NativeBackend:
         Raises:
             NoNativeForm: if an operation has no native form, or if the code is too long to compile.
         """
+        from functrace.executor.plan.layouts import are_results_in_c_order
         from functrace.native.lowering import NoNativeForm
-        from functrace.native.numpy_order import are_results_in_c_order
 
         if self.is_exact and not are_results_in_c_order(plan):
             raise NoNativeForm("results that are not in C order in NumPy's run")

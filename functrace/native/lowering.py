@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 
+from functrace.executor.plan.layouts import Layouts, Strides
 from functrace.executor.plan.planner import Plan, Step
 from functrace.executor.plan.promotion import ComputeDtypes
 from functrace.ir.aval import ShapeDtype
@@ -36,7 +37,7 @@ from functrace.native.loop_ir import (
     Scalar,
     eliminate_dead_code,
 )
-from functrace.native.numpy_order import Layouts, Strides, order_of
+from functrace.native.numpy_order import order_of
 from functrace.native.rolled import RolledNest
 from functrace.native.runs import Add, RunNest, can_join, is_flat, loops_over
 from functrace.native.values import (

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrace.control.call import call_p, evaluate_fresh
+from functrace.executor.plan.layouts import Layouts
 from functrace.executor.plan.planner import Plan, planned
 from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled, Rewrite, output_avals, restrict
@@ -26,7 +27,6 @@ from functrace.native.lowering import (
     lower,
     operations_without_native_form,
 )
-from functrace.native.numpy_order import Layouts
 from functrace.native.rows import ROWS, layout
 
 FEWEST = 2

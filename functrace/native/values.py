@@ -9,13 +9,13 @@ Layer: 7.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
+from functrace.executor.plan.layouts import c_strides
 from functrace.native.loop_ir import ZERO, Affine, Atom, Buffer, DType, at
 
 Shape: TypeAlias = tuple[int, ...]
@@ -256,11 +256,6 @@ class Packed:
 Value: TypeAlias = Stored | Scalars | Uniform | Deferred | Reduction | Packed
 Operand: TypeAlias = Value | Rolled
 """An operand of a deferred operation or of a reduction."""
-
-
-def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of an array in C order, in elements."""
-    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 def scalars(atoms: Sequence[Atom], shape: Shape, dtype: DType) -> Scalars:

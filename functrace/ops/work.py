@@ -16,9 +16,12 @@ Layer: 2.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ops.scattering import FEWEST, LONG
@@ -28,6 +31,9 @@ Bytes = Callable[[Avals, Avals, Mapping[str, Any]], float]
 Inside = Callable[[int, int, int, bool], float]
 """Elements of the work arrays of one matrix: of its rows and columns, the number of right-hand
 sides, and a flag: True for complex numbers."""
+
+_HAS_BATCHES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+"""True if ``einsum`` is a product of stacks of matrices; before, it is ``tensordot``."""
 
 TALL = 11 / 6
 """From this ratio of rows and columns on, the SVD starts with a QR factorization."""
@@ -143,39 +149,58 @@ def transform(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> int:
 
 def contraction(inputs: Avals, _outputs: Avals, params: Mapping[str, Any]) -> int:
     """Copies of the operands of ``einsum`` whose axes are not in the order of a matrix product."""
-    terms, _, out = str(params["subscripts"]).partition("->")
+    return copied_by_einsum(
+        str(params["subscripts"]), inputs, [_c_strides(x.shape) for x in inputs]
+    )
+
+
+def copied_by_einsum(subscripts: str, inputs: Avals, strides: Sequence[tuple[int, ...]]) -> int:
+    """Return the bytes of the operands that ``einsum`` copies for a matrix product.
+
+    Args:
+        subscripts: of the contraction.
+        inputs: avals of the operands.
+        strides: of the operands, in elements.
+    """
+    terms, _, out = subscripts.partition("->")
     names = terms.split(",")
     if len(names) != 2 or any(len(set(name)) != len(name) for name in names):
         return 0
-    (left, right), (x, y) = names, inputs
+    right, left = names  # NumPy takes the last operand first
     batch = [a for a in left if a in right and a in out]
     summed = [a for a in left if a in right and a not in out]
+    if not _HAS_BATCHES:
+        summed.sort()
     if not summed:
         return 0
     own = [a for a in left if a not in right], [a for a in right if a not in left]
     copied = 0
-    for name, aval, order in (
-        (left, x, (batch, own[0], summed)),
-        (right, y, (batch, summed, own[1])),
+    for name, aval, steps, order in (
+        (left, inputs[1], strides[1], (batch, own[0], summed)),
+        (right, inputs[0], strides[0], (batch, summed, own[1])),
     ):
-        swapped = (order[0], order[2], order[1])
-        if not any(_is_in_order(name, aval.shape, groups) for groups in (order, swapped)):
+        axes = {a: (n, s) for a, n, s in zip(name, aval.shape, steps, strict=True) if n > 1}
+        if not _is_matrix([[axes[a] for a in group if a in axes] for group in order]):
             copied += aval.nbytes
     return copied
 
 
-def _is_in_order(name: str, shape: tuple[int, ...], groups: tuple[list[str], ...]) -> bool:
-    """Return True if the axes of an array in C order form the axes of a matrix, or of a stack of
-    them, without a copy.
+def _is_matrix(groups: Sequence[Sequence[tuple[int, int]]]) -> bool:
+    """Return True if axes form a matrix, or a stack of them, that BLAS reads without a copy.
+
+    Args:
+        groups: sizes and strides of the axes of the stack, of the rows and of the columns.
     """
-    sizes = dict(zip(name, shape, strict=True))
-    places = {a: n for n, a in enumerate([a for a in name if sizes[a] > 1])}
-    found = [[places[a] for a in group if a in places] for group in groups]
-    if any(group != list(range(group[0], group[0] + len(group))) for group in found if group):
-        return False
-    batch, *matrix = found
-    last = len(places) - 1
-    return not batch or not any(matrix) or any(group and group[-1] == last for group in matrix)
+    for group in groups:
+        for (_, outer), (size, inner) in itertools.pairwise(group):
+            if outer != size * inner:
+                return False
+    matrix = groups[1:]
+    return not any(matrix) or any(group and group[-1][1] == 1 for group in matrix)
+
+
+def _c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def added_positions(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> int:

@@ -10,11 +10,11 @@ import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
+from functrace.executor.plan.layouts import Layouts
 from functrace.executor.plan.planner import plan
 from functrace.executor.policy import Policy
 from functrace.executor.runner import Runner
 from functrace.ir.program import Program
-from functrace.native.numpy_order import Layouts
 from tests.test_cases import CASES
 
 

@@ -52,8 +52,9 @@ def memory_plan(f: Callable[P, Any], *, backend: str | None = None) -> Callable[
     execution, which differ: a transform that is not jitted frees values after their last use; `jit`
     also reorders operations, overwrites operands, and fuses operations, whose intermediate values
     then take no memory. `MemoryPlan.runs` says which is shown. Predictions are within 10 % of
-    what is measured, except those of compiled loops and branches (0.6 to 2 times): all branches
-    count, and carries of a step until its end.
+    what is measured if every branch and enough steps run: the largest branch counts, and the largest
+    step of a loop (of the first ones, in which carries get their buffers). What a loop of unknown length
+    keeps of each step is `MemoryPlan.nbytes_each`.
 
     Args:
         f: a function of arrays (pytrees of them), a transform of one (``ft.grad(f)``), or a jitted

@@ -2,17 +2,7 @@
 around the lines of their bodies.
 
 Carries are local variables, slices come from iterating over arrays, and stacked results are written
-directly into their rows.
-
-Note [Two arrays in turn]
-    An array carry of a loop is double-buffered: it is written into the memory that it had two steps
-    before, which nothing reads any more. The body's plan must prove that no other result shares the
-    array, that no other carry is, or may be, the previous value of the carry, and that an operation
-    that takes a target computes it into fresh memory in C order. In the first two steps there is no
-    such memory yet, and the target is ``None``: the initial carry belongs to the caller, and is
-    neither copied nor overwritten. A loop of known length copies stacked results into their stack,
-    or computes them there; a loop whose length depends on values keeps the arrays themselves, which
-    counts as sharing.
+directly into their rows. See Note [Two arrays in turn] in `functrace.executor.plan.loop_phases`.
 
 Layer: 7.
 """
@@ -24,7 +14,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.control.residuals import packs
 from functrace.executor.codegen.python_scalars import (
     Range,
     carried_numbers,
@@ -33,16 +22,11 @@ from functrace.executor.codegen.python_scalars import (
     read_as_numbers,
 )
 from functrace.executor.codegen.statements import Line, StatementWriter
-from functrace.executor.plan.planner import Plan, Step
-from functrace.ir.primitive import CONSTANT, INPUT
+from functrace.executor.plan.loop_phases import LoopPhase, is_short
+from functrace.executor.plan.planner import Step
 from functrace.ir.structures import Loop
 from functrace.tracing.lines import CurrentOperation
 from functrace.typing import Array
-
-LONGEST_IN_LINE = 64
-"""Maximum number of operations of an inlined body; longer bodies are separate functions."""
-DEEPEST = 8
-"""Maximum depth of inlined loops; Python allows 20 nested blocks."""
 
 
 def walked(array: Array, reverse: bool) -> Iterable[Any]:
@@ -71,100 +55,17 @@ class LoopStatements(StatementWriter):
 
     def is_inlined(self, step: Step) -> bool:
         """Return True if a loop is short enough to inline, and not nested too deeply."""
-        return (
-            self.values.bodies is self.values.whole
-            and self.depth < DEEPEST
-            and sum(map(_length, step.bodies)) <= LONGEST_IN_LINE
-            and not any(packs(body.program) for body in step.bodies)
-        )
+        return self.values.bodies is self.values.whole and is_short(step, self.depth)
 
     def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
         """Write a loop; see the module's docstring."""
         return _LoopWriter(self, step, loop, dead).lines()
 
 
-def _length(plan: Plan) -> int:
-    return sum([1 + sum(map(_length, step.bodies)) for step in plan.steps])
-
-
 def _over(walks: Sequence[tuple[str, str]]) -> str:
     """Return the head of a ``for`` statement."""
     names, over = zip(*walks, strict=True)
     return f"for {', '.join(names)} in {over[0] if len(over) == 1 else 'zip(' + ', '.join(over) + ')'}:"
-
-
-class _Phase:
-    """Static properties of one phase of a loop.
-
-    Args:
-        plan: of its body.
-        first: number of results of the body before its carry.
-        count: number of carried values.
-    """
-
-    def __init__(self, plan: Plan, constants: int, first: int, count: int) -> None:
-        program = plan.program
-        self.plan = plan
-        self.first = first
-        self.count = count
-        self.constants = program.input_ids[:constants]
-        self.inputs = program.input_ids[constants : constants + count]
-        self.others = program.input_ids[constants + count :]
-        """The inputs that change in every step: slices, or values that earlier phases kept."""
-        self.outputs = program.output_ids[first : first + count]
-        self.kept = program.output_ids[first + count :]
-        self.numbers: set[int] = set()
-
-    def double_buffered(self, copies: bool) -> list[int]:
-        """Return the indices of the carries that are double-buffered; see Note [Two arrays in
-        turn].
-
-        Args:
-            copies: True if kept values are copied.
-        """
-        plan, program, end = self.plan, self.plan.program, self.first + self.count
-        chosen = [
-            j
-            for j, n in enumerate(range(self.first, end))
-            if plan.alone[n] and self.home(n) is not None
-        ]
-        shown = range(self.first, end if copies else len(program.output_ids))
-        before: set[int] = set()
-        for n in shown:
-            i = program.output_ids[n]
-            root = plan.owners.get(i, i)
-            primitive = program.ops[root][0]
-            if primitive is INPUT or primitive is CONSTANT:
-                before.add(root)
-            elif not (
-                plan.alone[n]
-                or i in self.numbers
-                or (not program.avals[i].shape and program.ops[i][0].is_ufunc)
-            ):
-                return []  # may be a view of anything
-        return [j for j in chosen if self.inputs[j] not in before]
-
-    def home(self, n: int) -> int | None:
-        """Return the operation that allocates output ``n``, if it can write into a given target."""
-        home = self.plan.homes[n]
-        if home is None:
-            return None
-        primitive = self.plan.program.ops[home][0]
-        return home if primitive.is_ufunc or primitive.eval in (np.matmul, np.dot) else None
-
-    def scalars(self) -> set[int]:
-        """Return the carry inputs that are NumPy scalars, if the initial carry has scalars."""
-        program = self.plan.program
-        found = {i for i in self.inputs if not program.avals[i].shape}
-        while True:
-            left = {
-                i
-                for i, after in zip(self.inputs, self.outputs, strict=True)
-                if i in found and (after in found or program.ops[after][0].is_ufunc)
-            }
-            if left == found:
-                return left
-            found = left
 
 
 class _SavedValues(NamedTuple):
@@ -208,7 +109,7 @@ class _LoopWriter:
         bodies = step.bodies[self.has_condition :]
         first = [self.has_condition, *[0] * len(bodies)]
         self.phases = [
-            _Phase(plan, loop.constants, f, n)
+            LoopPhase(plan, loop.constants, f, n)
             for plan, f, n in zip(bodies, first, loop.carries, strict=False)
         ]
         self.fixed: list[str] = []
@@ -248,6 +149,7 @@ class _LoopWriter:
             self.add(f"{' = '.join(left)} = None")
             outer.free.extend(left)
         rest = [name for name in self.dead if name in read]
+        rest += [outer.names[j] for j in outer.plan.freed(self.step) if j in made]
         if rest:
             self.add(f"del {', '.join(rest)}")
             outer.free.extend(rest)
@@ -336,7 +238,7 @@ class _LoopWriter:
 
     def body(
         self,
-        phase: _Phase,
+        phase: LoopPhase,
         carry: Sequence[str],
         others: Sequence[str],
         targets: dict[int, str],
@@ -375,7 +277,7 @@ class _LoopWriter:
 
     def after(
         self,
-        phase: _Phase,
+        phase: LoopPhase,
         carry: Sequence[str],
         inner: LoopStatements,
         spares: dict[int, tuple[str, str]],
@@ -401,7 +303,7 @@ class _LoopWriter:
             self.add(f"    del {', '.join(dict.fromkeys(dead))}")
 
     def double_buffered(
-        self, phase: _Phase, copies: bool
+        self, phase: LoopPhase, copies: bool
     ) -> tuple[dict[int, tuple[str, str]], dict[int, str]]:
         """Write the buffers of double-buffered carries; returns names of buffers and targets."""
         spares: dict[int, tuple[str, str]] = {}
@@ -416,7 +318,7 @@ class _LoopWriter:
         return spares, targets
 
     def ends(
-        self, phase: _Phase, carry: Sequence[str], spares: dict[int, tuple[str, str]], steps: int
+        self, phase: LoopPhase, carry: Sequence[str], spares: dict[int, tuple[str, str]], steps: int
     ) -> list[str]:
         """Write the final carry that the phase returns, in arrays that the loop owns.
 
@@ -562,7 +464,7 @@ class _LoopWriter:
         self.after(phase, carry, inner, spares)
         return [] if loop.hidden else self.ends(phase, carry, spares, 0)
 
-    def rows(self, phase: _Phase, reverse: bool) -> _SavedValues:
+    def rows(self, phase: LoopPhase, reverse: bool) -> _SavedValues:
         """Write an empty list for the values that a phase keeps of each step."""
         name, count = self.new("q"), len(phase.kept)
         self.add(f"{name} = []")
@@ -596,7 +498,7 @@ class _LoopWriter:
         outcome = plan.program.output_ids[0]
         return self.assigned(inner.exact(outcome) if outcome in found else inner.names[outcome])
 
-    def row(self, phase: _Phase, inner: LoopStatements) -> str:
+    def row(self, phase: LoopPhase, inner: LoopStatements) -> str:
         """Spell the values that a phase keeps of a step; values that leave the loop are NumPy's."""
         gives, avals = self.order.gives, phase.plan.program.avals
         kept: list[str] = []

@@ -88,10 +88,15 @@ class _Entry(NamedTuple):
 
 @final
 class ListTimeline:
-    """Writer of the instructions of one list; arguments as those of
-    `functrace.executor.memory.of_plans.PlanTimeline`.
+    """Writer of the instructions of one list.
 
     Args:
+        write: where to write.
+        made: the list.
+        given: records of inputs and constants, by variable.
+        outer: line of the enclosing operation, and its phase.
+        depth: number of enclosing operations.
+        lines: positions of the current recording, for a cached program.
         is_inner: True if its values are freed at its end, the results excepted.
     """
 
@@ -141,8 +146,7 @@ class ListTimeline:
                 copied.append(self._name(place))
                 aval = self._aval_of(place)
                 record = to.allocate(copied[-1], aval, "copy", *last, depth=self._depth)
-            if record is not None:  # (an operand that a body forwards)
-                results.append(record)
+            results.append(_given(self._aval_of(place)) if record is None else record)
         if copied:
             to.point("return", f"return {', '.join(copied)} (copied)", *last, self._depth)
         kept = {id(record) for record in results}
@@ -187,13 +191,14 @@ class ListTimeline:
         if lowering is not None and not returns:
             carry = self._bodies(lowering, source, phase)
         to.free_work(extra)
-        if ends:
-            for n in ends:
-                self._result(entry, n, entry.avals[n], None, source, phase)
-            text = f"end of {primitive.name}: copies of its carry"
-            to.point(primitive.name, text, source, phase, self._depth)
-        for record in carry:
-            to.free(record)
+        text = f"end of {primitive.name}: copies of its carry"
+        for n in ends:  # a carry is freed once it is copied
+            self._result(entry, n, entry.avals[n], None, source, phase)
+            if entry.avals[n].shape:
+                to.point(primitive.name, text, source, phase, self._depth)
+            for record in carry[n : n + 1]:
+                if record.death is None and all(record is not later for later in carry[n + 1 :]):
+                    to.free(record)
         for i in entry.freed:
             record = records.pop(i, None)
             if record is None or id(record) in self._given:
@@ -222,42 +227,41 @@ class ListTimeline:
         self._users[id(record)] += 1
 
     def _bodies(self, lowering: Lowering, source: Source | None, phase: Phase) -> list[OpenValue]:
-        """Write the bodies; returns the records of a loop's last results, which are still
-        alive.
-        """
+        """Write the bodies; returns the records of a loop's final carries, which are still alive."""
         to, structure, depth = self._to, lowering.structure, self._depth + 1
-        repeats = isinstance(structure, Loop) and (structure.length is None or structure.length > 1)
-        if isinstance(structure, Loop):
+        is_loop = isinstance(structure, Loop)
+        repeats = is_loop and (structure.length is None or structure.length > 1)
+        if is_loop:
             to.nbytes_each += bytes_of_each_step(structure, lowering.bodies)
-        alive: list[OpenValue] = []
-        for body in lowering.bodies:
-            for record in alive:
-                to.free(record)
+        carries: list[OpenValue] = []
+        bodies = () if is_loop and structure.length == 0 else lowering.bodies
+        for number, body in enumerate(bodies):
             made = listed(optimized(body, EARLY), fresh=lowering.fresh)
+            carried = range(0)
+            if is_loop and number >= structure.has_condition:
+                phase_number = number - structure.has_condition
+                first = int(structure.has_condition and not phase_number)
+                carried = range(first, first + structure.carries[phase_number])
             before: list[OpenValue] = []
-            if repeats:  # the results of the step before are alive during a step
+            if repeats:  # the carries of the step before are alive during a step
                 last = ListTimeline(TimelineWriter(), made, _inputs(made), is_inner=True).write()
                 before = [
                     to.allocate("", record.value.aval, "carry", source, phase, kind="carry",
                                 nbytes=record.value.nbytes, depth=depth)
-                    for record in {id(record): record for record in last}.values()
-                    if record.value.kind not in GIVEN
+                    for record in _new([last[n] for n in carried if n < len(last)])
                 ]  # fmt: skip
             results = ListTimeline(
                 to, made, _inputs(made), (source, phase), depth, is_inner=True
             ).write()
             for record in before:
                 to.free(record)
-            alive = [
-                record
-                for record in {id(record): record for record in results}.values()
-                if record.death is None and record.value.kind not in GIVEN
-            ]
-        if isinstance(structure, Loop):
-            return alive
-        for record in alive:
-            to.free(record)
-        return []
+            kept = [results[n] for n in carried if n < len(results)]
+            is_final = is_loop and number - structure.has_condition >= structure.hidden
+            for record in _new(results):
+                if not is_final or all(record is not other for other in kept):
+                    to.free(record)
+            carries += kept if is_final else []
+        return carries
 
     # -- entries -------------------------------------------------------------------------------
 
@@ -361,13 +365,23 @@ class ListTimeline:
         return " ".join([f"{left} = {entry.primitive.name}", *right])
 
 
+def _new(records: Sequence[OpenValue]) -> list[OpenValue]:
+    """Return the records of arrays that a body has allocated, each once."""
+    return [
+        record
+        for record in {id(record): record for record in records}.values()
+        if record.death is None and record.value.kind not in GIVEN
+    ]
+
+
 def _inputs(made: InstructionList) -> dict[int, OpenValue]:
     """Return records for the inputs of a body, whose memory is counted outside."""
-    avals = made.program.avals
-    return {
-        i: OpenValue(MemoryValue("", avals[i], 0, "argument", "", None, "forward", -1, -1, (), 0))
-        for i in made.inputs
-    }
+    return {i: _given(made.program.avals[i]) for i in made.inputs}
+
+
+def _given(aval: ShapeDtype) -> OpenValue:
+    """Return a record for memory that does not count."""
+    return OpenValue(MemoryValue("", aval, 0, "argument", "", None, "forward", -1, -1, (), 0))
 
 
 def returns_of_bodies(lowering: Lowering, avals: tuple[ShapeDtype, ...]) -> bool:

@@ -9,9 +9,9 @@ Layer: 7.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, final
 
 from functrace.executor.memory.timeline import (
     MemoryPlan,
@@ -20,10 +20,12 @@ from functrace.executor.memory.timeline import (
     TimelineWriter,
     phases,
 )
+from functrace.executor.plan.liveness import PlanWalk
+from functrace.executor.plan.memory_trace import Block, MemoryTrace, Value, uncounted
 from functrace.executor.plan.planner import Plan, Step
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
-from functrace.ir.program import Position, Program
+from functrace.ir.program import Equation, Position, Program
 from functrace.ir.structures import FusionGroup, Loop
 from functrace.source import Source
 
@@ -41,7 +43,7 @@ def timeline_of_plan(plan: Plan, name: str, runs: str) -> MemoryPlan:
     """
     write = TimelineWriter()
     given = allocate_given(write, plan.program)
-    results = PlanTimeline(write, plan, given).write()
+    results = write_plan(write, plan, given)
     return write.finish(name, runs, results)
 
 
@@ -103,161 +105,184 @@ def bytes_of_each_step(loop: Loop, bodies: Sequence[Program]) -> int:
     return sum([stack.aval.nbytes for stack in loop.stacks(bodies) if stack.phase is not None])
 
 
-@final
-class PlanTimeline:
-    """Writer of the operations of one plan.
+def write_plan(
+    write: TimelineWriter,
+    plan: Plan,
+    given: dict[int, OpenValue],
+    lines: Sequence[Position] = (),
+) -> list[OpenValue]:
+    """Write the operations of a plan; returns the records of the outputs.
 
     Args:
         write: where to write.
         plan: the plan.
         given: records of inputs and constants, by variable.
-        outer: line of the enclosing operation, and its phase.
-        depth: number of enclosing operations.
-        loop: for the body of a loop, the loop.
         lines: positions of the current recording, for a cached program.
     """
+    blocks = {i: Block(record, is_given=True) for i, record in given.items()}
+    inputs = [Value(blocks.get(i) or uncounted().block) for i in plan.program.input_ids]
+    trace = _Timeline(write, plan, lines)
+    outputs = PlanWalk(plan, trace, inputs, constants=blocks).run()
+    found = [output.block.memory for output in outputs]
+    return [record for record in found if record is not None]
 
-    def __init__(
-        self,
-        write: TimelineWriter,
-        plan: Plan,
-        given: dict[int, OpenValue],
-        outer: tuple[Source | None, Phase] | None = None,
-        depth: int = 0,
-        loop: Loop | None = None,
-        lines: Sequence[Position] = (),
-    ) -> None:
-        self._lines = lines
-        self._to, self._plan, self._depth, self._outer = write, plan, depth, outer
-        self._records = dict(given)
-        program = plan.program
-        makers = [k for k, op in enumerate(program.ops) if op[0] not in (INPUT, CONSTANT, RESULT)]
-        self._texts = dict(zip(makers, program.equations, strict=True))
-        steps = plan.steps
-        found = phases(
-            [(plan.results(step), program.ops[step.first][1]) for step in steps],
-            [program.is_reverse(step.first, lines) for step in steps],
-            program.output_ids,
+
+class _Frame(NamedTuple):
+    """A plan that is being written.
+
+    Args:
+        plan: the plan.
+        texts: of its operations.
+        phases: of its operations.
+        outer: line of the enclosing operation, and its phase.
+    """
+
+    plan: Plan
+    texts: Mapping[int, Equation]
+    phases: Mapping[int, Phase]
+    outer: tuple[Source | None, Phase] | None
+
+
+@final
+class _Timeline(MemoryTrace):
+    """Writer of the events of a plan, with names, lines and phases; memory is its record."""
+
+    def __init__(self, write: TimelineWriter, plan: Plan, lines: Sequence[Position]) -> None:
+        self._to, self._lines = write, lines
+        self._frames: list[_Frame] = []
+        self._begun: dict[int, _Frame] = {}
+        """Frames by id of plan: steps of a loop are written more than once."""
+        self._begin(plan, None)
+
+    def _begin(self, plan: Plan, outer: tuple[Source | None, Phase] | None) -> None:
+        frame = self._begun.get(id(plan))
+        if frame is None:
+            program, steps = plan.program, plan.steps
+            makers = [
+                k for k, op in enumerate(program.ops) if op[0] not in (INPUT, CONSTANT, RESULT)
+            ]
+            found = phases(
+                [(plan.results(step), program.ops[step.first][1]) for step in steps],
+                [program.is_reverse(step.first, self._lines) for step in steps],
+                program.output_ids,
+            )
+            by_step: dict[int, Phase] = {
+                s.first: phase for s, phase in zip(steps, found, strict=True)
+            }
+            texts = dict(zip(makers, program.equations, strict=True))
+            frame = self._begun[id(plan)] = _Frame(plan, texts, by_step, outer)
+        self._frames.append(frame)
+
+    def enter(self, plan: Plan, step: Step) -> None:
+        """Begin a body."""
+        first = step.bodies[0]
+        if isinstance(step.structure, Loop) and id(first) not in self._begun:
+            programs = [body.program for body in step.bodies]
+            self._to.nbytes_each += bytes_of_each_step(step.structure, programs)
+        self._begin(plan, self._place(step.first))
+
+    def leave(self) -> None:
+        """End a body."""
+        self._frames.pop()
+
+    def allocate(self, step: Step | None, j: int, n: int, nbytes: int) -> OpenValue:
+        """Record an array."""
+        if step is None:
+            made, place = "copy", self._end()
+        else:
+            made, place = self._made(step, n), self._place(step.first)
+        aval = self._plan.program.avals[j]
+        return self._to.allocate(
+            self._name(j), aval, made, *place, nbytes=nbytes, depth=self._depth
         )
-        self._phases: dict[int, Phase] = {
-            step.first: phase for step, phase in zip(steps, found, strict=True)
-        }
-        self._waiting: dict[int, OpenValue] = {}
-        """Second buffers of carries, by the operation that writes into them."""
-        self._loop = loop
 
-    def write(self) -> list[OpenValue]:
-        """Write all operations; returns the records of the outputs."""
-        plan, to = self._plan, self._to
-        program, roots = plan.program, plan.memory
-        readers: Counter[int] = Counter([roots.get(i, i) for i in program.output_ids])
-        for step in plan.steps:
-            for j in plan.results(step):
-                readers[roots[j]] += 1
-        for home, i in ({} if self._loop is None else plan.second_buffers(self._loop)).items():
-            self._waiting[home] = to.allocate(
-                self._name(i), program.avals[i], "carry", None, self._phase(i),
-                kind="carry", depth=self._depth,
-            )  # fmt: skip
-        for step in plan.steps:
-            self._step(step, readers)
-        for record in self._waiting.values():
-            to.free(record)
-        return self._results()
+    def work(self, step: Step, nbytes: int) -> OpenValue:
+        """Record work memory."""
+        program, k = self._plan.program, step.first
+        place = self._place(k)
+        return self._to.allocate(
+            "", program.avals[k], program.ops[k][0].name, *place, kind="work", nbytes=nbytes,
+            depth=self._depth,
+        )  # fmt: skip
 
-    def _results(self) -> list[OpenValue]:
-        """Write the copies of outputs; returns the records of the outputs."""
-        plan, to, records = self._plan, self._to, self._records
-        program, roots = plan.program, plan.memory
-        last = self._outer if self._outer is not None else (None, to.phase)
-        found: list[OpenValue] = []
-        copied: dict[str, OpenValue | None] = {}
-        for i, is_copied in zip(program.output_ids, plan.copied, strict=True):
-            record = records.get(roots.get(i, i))
-            if is_copied:
-                copied[f"{self._name(i)} (a copy)"] = record
-                record = to.allocate(
-                    self._name(i), program.avals[i], "copy", *last, depth=self._depth
-                )
-            if record is not None:  # (an operand that a body forwards)
-                found.append(record)
-        if copied:
-            index = to.point("return", f"return {', '.join(copied)}", *last, self._depth)
-            for record in copied.values():
-                if record is not None:
-                    to.read(record, index, last[1])
-        return found
+    def free(self, memory: OpenValue) -> None:
+        """Record a last use."""
+        self._to.free(memory)
 
-    def _step(self, step: Step, readers: Counter[int]) -> None:
-        plan, to, records = self._plan, self._to, self._records
-        program, roots = plan.program, plan.memory
-        k, results = step.first, plan.results(step)
-        primitive, operands, _ = program.ops[k]
-        source, phase = self._source(k), self._phase(k)
-        is_loop = isinstance(step.structure, Loop)
-        has_bodies = bool(step.bodies) and not isinstance(step.structure, FusionGroup)
-        returns = has_bodies and not is_loop and plan.returns_of_bodies(step)
-        if returns:  # the bodies allocate the results
-            self._bodies(step, source, phase)
-        overwritten = {
-            roots[j]
-            for n, j in enumerate(results)
-            if roots[j] in plan.made
-            and (step.into is not None or (step.onto and step.onto[n] is not None))
-        }
-        read = [records[r] for i in operands if i >= 0 and (r := roots.get(i, i)) in records]
-        for root in overwritten:
-            to.free(records[root])
-        waiting = self._waiting.pop(k, None)
-        if waiting is not None:
-            to.free(waiting)
-        for n, j in enumerate(results):
-            root = roots[j]
-            if root == j or root in overwritten:
-                records[root] = to.allocate(
-                    self._name(j), program.avals[root], self._made(step, n), source, phase,
-                    nbytes=plan.allocated(root), depth=self._depth,
-                )  # fmt: skip
-        work = plan.work_bytes(step)
-        extra = to.allocate_work(
-            work, program.avals[k], primitive.name, source, phase, depth=self._depth
-        )
-        index = to.point(self._operation(step), self._text(step), source, phase, self._depth)
-        for record in read:
-            to.read(record, index, phase)
-        if has_bodies and not returns:
-            self._bodies(step, source, phase)
-        to.free_work(extra)
-        for i in plan.freed(step):
-            root = roots.get(i, i)
-            readers[root] -= 1
-            if not readers[root] and root in records and root in plan.made:
-                to.free(records[root])
+    def point(self, step: Step | None, reads: Sequence[OpenValue | None]) -> None:
+        """Record an operation, or the copies at the end."""
+        if step is None:
+            plan, place = self._plan, self._end()
+            outputs = zip(plan.program.output_ids, plan.copied, strict=True)
+            names = [f"{self._name(i)} (a copy)" for i, is_copied in outputs if is_copied]
+            operation, text = "return", f"return {', '.join(names)}"
+        else:
+            operation, text = self._operation(step), self._text(step)
+            place = self._place(step.first)
+        index = self._to.point(operation, text, *place, self._depth)
+        for record in reads:
+            if record is not None:
+                self._to.read(record, index, place[1])
 
-    def _bodies(self, step: Step, source: Source | None, phase: Phase) -> None:
-        """Write the bodies of an operation; what they return is counted by the operation."""
-        to, structure = self._to, step.structure
-        if isinstance(structure, Loop):
-            to.nbytes_each += bytes_of_each_step(structure, [b.program for b in step.bodies])
-        for body in step.bodies:
-            loop = structure if isinstance(structure, Loop) else None
-            outputs = PlanTimeline(to, body, {}, (source, phase), self._depth + 1, loop).write()
-            for record in outputs:
-                if record.death is None and record.value.kind not in ("argument", "captured"):
-                    to.free(record)
+    def end_of_loop(self, step: Step) -> None:
+        """Record the copy of a final carry."""
+        name = self._plan.program.ops[step.first][0].name
+        place = self._place(step.first)
+        self._to.point(name, f"end of {name}: copies of its carry", *place, self._depth)
+
+    def carry(self, memory: OpenValue) -> None:
+        """Record that an array is a carry."""
+        memory.value = replace(memory.value, kind="carry")
+
+    def result(self, memory: OpenValue, step: Step, j: int, n: int) -> None:
+        """Record that an array of a body is a result."""
+        memory.value = replace(
+            memory.value, name=self._name(j), kind="value", made=self._made(step, n),
+            depth=self._depth,
+        )  # fmt: skip
+
+    def mark(self) -> int:
+        """Return the index of the next point."""
+        return self._to.next
+
+    def peak_since(self, mark: int) -> int:
+        """Return the most live bytes since a mark."""
+        return max([point.nbytes for point in self._to.points[mark:]], default=0)
+
+    def drop(self, start: int, end: int) -> None:
+        """Leave points out."""
+        self._to.drop(start, end)
 
     # -- words ---------------------------------------------------------------------------------
+
+    @property
+    def _plan(self) -> Plan:
+        return self._frames[-1].plan
+
+    @property
+    def _depth(self) -> int:
+        return len(self._frames) - 1
+
+    def _end(self) -> tuple[Source | None, Phase]:
+        """Return the line and the phase of the end of a plan."""
+        outer = self._frames[-1].outer
+        return (None, self._to.phase) if outer is None else outer
+
+    def _place(self, k: int) -> tuple[Source | None, Phase]:
+        """Return the line and the phase of an operation."""
+        return self._source(k), self._phase(k)
 
     def _name(self, i: int) -> str:
         return str(self._plan.program.variables[i].name)
 
     def _source(self, k: int) -> Source | None:
-        found = self._plan.program.source(k, self._lines)
-        return self._outer[0] if found is None and self._outer is not None else found
+        found, outer = self._plan.program.source(k, self._lines), self._frames[-1].outer
+        return outer[0] if found is None and outer is not None else found
 
     def _phase(self, k: int) -> Phase:
-        is_inside = self._outer is not None and self._outer[1] == "backward"
-        own: Phase = self._phases.get(k, self._to.phase)
+        frame = self._frames[-1]
+        is_inside = frame.outer is not None and frame.outer[1] == "backward"
+        own: Phase = frame.phases.get(k, self._to.phase)
         return "backward" if is_inside else own
 
     def _operation(self, step: Step) -> str:
@@ -273,7 +298,7 @@ class PlanTimeline:
         if isinstance(step.structure, FusionGroup):
             left = ", ".join([f"{self._name(j)}: {self._plan.program.avals[j]}" for j in results])
             return f"{left} = {self._operation(step)}"
-        text = str(self._texts[step.first])
+        text = str(self._frames[-1].texts[step.first])
         return f"{text.partition(' {')[0]} {{…}}" if step.bodies else text.partition("\n")[0]
 
     def _made(self, step: Step, n: int) -> str:

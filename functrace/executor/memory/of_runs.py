@@ -17,7 +17,7 @@ from typing import NamedTuple, final
 from functrace.executor.compilation import plan_of
 from functrace.executor.interpreter import listed
 from functrace.executor.memory.of_lists import ListTimeline, timeline_of_list
-from functrace.executor.memory.of_plans import PlanTimeline, allocate_given, timeline_of_plan
+from functrace.executor.memory.of_plans import allocate_given, timeline_of_plan, write_plan
 from functrace.executor.memory.timeline import MemoryPlan, OpenValue, TimelineWriter
 from functrace.executor.runner import LONGEST_COMPILED, Runner, flat_at_once
 from functrace.ir.program import Position, Program
@@ -142,7 +142,7 @@ class CallTimeline:
         plan = plan_of(run.runner.flat)
         self.tiers.append("compiled plan")
         given = self._passed(plan.program, operands)
-        return PlanTimeline(self._to, plan, given, lines=run.lines).write()
+        return write_plan(self._to, plan, given, run.lines)
 
     def _passed(self, inner: Program, operands: Sequence[int]) -> dict[int, OpenValue]:
         """Return the records of a program's inputs, and of its constants."""

@@ -12,6 +12,7 @@ Layer: 7.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
@@ -276,6 +277,8 @@ class TimelineWriter:
         """Live bytes."""
         self.nbytes_each = 0
         self._values: list[OpenValue] = []
+        self._dropped: set[int] = set()
+        """Indices of points that are not shown."""
 
     @property
     def next(self) -> int:
@@ -353,10 +356,17 @@ class TimelineWriter:
         if value.value.kind not in GIVEN:
             self.now -= value.value.nbytes
 
+    def drop(self, start: int, end: int) -> None:
+        """Leave points out: those of steps of a loop that are like another one."""
+        self._dropped.update(range(start, end))
+
     def finish(self, name: str, runs: str, results: Sequence[OpenValue]) -> MemoryPlan:
         """Return the timeline; ``results`` are alive at its end, and so is what was not freed."""
         kept, end = {id(value) for value in results}, self.next - 1
         values: list[MemoryValue] = []
+        shown = [k for k in range(self.next) if k not in self._dropped]
+        places = {k: n for n, k in enumerate(shown)}
+        points = [replace(self.points[k], index=n) for n, k in enumerate(shown)]
         for found in self._values:
             value, kind = found.value, found.value.kind
             if kind == "value":
@@ -364,7 +374,11 @@ class TimelineWriter:
                     "result" if id(found) in kept else "residual" if found.in_reverse else "value"
                 )
             death = end if found.death is None else found.death
-            values.append(
-                replace(value, kind=kind, death=death, readers=tuple(dict.fromkeys(found.readers)))
-            )
-        return MemoryPlan(name, runs, tuple(self.points), tuple(values), self.nbytes_each)
+            birth, death = bisect_left(shown, value.birth), bisect_right(shown, death) - 1
+            if value.birth < 0:
+                birth = -1
+            elif birth > death:
+                continue
+            readers = tuple(dict.fromkeys([places[k] for k in found.readers if k in places]))
+            values.append(replace(value, kind=kind, birth=birth, death=death, readers=readers))
+        return MemoryPlan(name, runs, tuple(points), tuple(values), self.nbytes_each)

@@ -695,9 +695,9 @@ def brought(body: Program, blocks: FusionGroup) -> frozenset[int]:
 
 def replaceable(body: Program, blocks: FusionGroup) -> list[list[int]]:
     """Return, by output, the indices of inputs of its shape and dtype that a block has read when it
-    writes the output.
+    writes the output. Machine code of tiles writes new arrays: its loops have another order.
     """
-    if not blocks.rows:
+    if not blocks.rows or blocks.tile is not None:
         return [[] for _ in body.output_ids]
     ops, avals = body.ops, body.avals
     copied = brought(body, blocks)

@@ -10,7 +10,6 @@ Layer: 7.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from functrace.executor.plan.arena import (
     static_views,
 )
 from functrace.executor.plan.fusion import blocks_p, replaceable
+from functrace.executor.plan.liveness import live_bytes
 from functrace.executor.plan.loop_nests import Part, nests_of
 from functrace.executor.plan.promotion import ComputeDtypes, typed
 from functrace.executor.plan.reuse import BufferTracker
@@ -151,16 +151,11 @@ class Plan:
         Work memory of NumPy's functions counts (`Primitive.scratch`).
         `functrace.executor.memory` has the same figures with the arrays behind them.
         """
-        changes = [0] * (len(self.steps) + 1)
-        for _, nbytes, first, last in self.lifetimes:
-            changes[first] += nbytes
-            changes[last + 1] -= nbytes
-        return tuple(
-            [
-                now + self._inside(step) + self.work_bytes(step)
-                for step, now in zip(self.steps, itertools.accumulate(changes), strict=False)
-            ]
-        )
+        return tuple(self._live_bytes[0])
+
+    @cached_property
+    def _live_bytes(self) -> tuple[list[int], int]:
+        return live_bytes(self)
 
     @cached_property
     def memory(self) -> Mapping[int, int]:
@@ -224,41 +219,6 @@ class Plan:
         ends = [body.program.avals[i] for body in step.bodies[-1:] for i in body.program.output_ids]
         return ends == [self.program.avals[j] for j in self.results(step)]
 
-    def _inside(self, step: Step) -> int:
-        """Return the bytes that the sub-programs of an operation need besides its results."""
-        if type(step.structure) is FusionGroup or not step.bodies:
-            return 0  # temporaries of a group stay in cache
-        if type(step.structure) is Loop:
-            return max([body._as_step(step.structure) for body in step.bodies])
-        most = max([body.peak_bytes for body in step.bodies])
-        if not self.returns_of_bodies(step):
-            return most
-        return max(0, most - sum([self.program.avals[j].nbytes for j in self.results(step)]))
-
-    def second_buffers(self, loop: Loop) -> dict[int, int]:
-        """Return the carries that a step of a loop writes into the memory that they had two steps
-        before, by the operation that writes there; none if there are at most two steps.
-
-        Args:
-            loop: the loop whose body this is.
-        """
-        is_short = loop.length is not None and loop.length <= 2
-        outputs = () if is_short else self.program.output_ids[: loop.carries[-1]]
-        return {
-            home: i
-            for i, home, alone in zip(outputs, self.homes, self.alone, strict=False)
-            if home is not None and alone and i in self.made
-        }
-
-    def _as_step(self, loop: Loop) -> int:
-        """Return the peak bytes of one step of a loop."""
-        avals, waiting = self.program.avals, self.second_buffers(loop)
-        found: list[int] = []
-        for step, alive in zip(self.steps, self.alive, strict=True):
-            waiting.pop(step.first, None)
-            found.append(alive + sum([avals[i].nbytes for i in waiting.values()]))
-        return max(found, default=0)
-
     def needs(self, nbytes: int) -> bool:
         """Return True if peak live bytes are at least ``nbytes``; False if a size is unknown."""
         avals = self.program.avals
@@ -273,13 +233,13 @@ class Plan:
     @cached_property
     def peak_bytes(self) -> int:
         """Peak of live bytes of arrays that the program has allocated; see `alive`."""
-        avals, memory, outputs = self.program.avals, self.memory, self.program.output_ids
-        roots = {memory.get(i, i) for i in outputs}
-        ends = sum([self.allocated(r) for r in roots if r in self.made])
-        copies = sum(
-            [avals[i].nbytes for i, copied in zip(outputs, self.copied, strict=True) if copied]
-        )
-        return max([ends + copies, *self.alive])
+        alive, at_end = self._live_bytes
+        return max([at_end, *alive])
+
+    @cached_property
+    def has_known_sizes(self) -> bool:
+        """True if no size is symbolic."""
+        return all(type(n) is int for aval in set(self.program.avals) for n in aval.shape)
 
     @cached_property
     def views(self) -> Mapping[int, StaticView | None]:

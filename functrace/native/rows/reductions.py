@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from functrace.executor.plan.layouts import compact
 from functrace.ir.primitive import Primitive
 from functrace.native.loop_ir import Affine, Atom, Const, DType
 from functrace.native.lowering import FUSED_REDUCTIONS, TINY, Lowering, NoNativeForm, Operation, Row
-from functrace.native.numpy_order import LANES, compact
+from functrace.native.numpy_order import LANES
 from functrace.native.rows.elementwise import truth
 from functrace.native.values import AtomArray, Scalars, Stored, Uniform, Value, scalars
 from functrace.ops import reductions as ops
