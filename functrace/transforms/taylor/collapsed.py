@@ -58,8 +58,10 @@ from functrace.transforms.taylor.series import (
     SeriesWalk,
     TaylorWalk,
     dependence_of_tangents,
+    is_kept,
     key_of,
     single_program,
+    tangent_part,
     total,
 )
 from functrace.transforms.vmap import apply_batched, vmap_program
@@ -132,8 +134,11 @@ class CollapsedWalk(SeriesWalk):
         return _Operation(self, primitive, operands, params).results()
 
     def apply(self, primitive: Primitive, values: tuple[Coefficient, ...], params: Params) -> Any:
-        """Apply a primitive; equal operations on equal values are one operation."""
+        """Apply a primitive; equal operations on equal values are one operation, unless they have
+        side effects."""
         key = (primitive, tuple(map(key_of, values)), params)
+        if is_kept(primitive, params):
+            return bind(primitive, values, params)
         if key not in self._values:
             self._kept.extend(values)  # an identity in a key stays that of its value
             self._values[key] = bind(primitive, values, params)
@@ -259,8 +264,7 @@ class _Operation:
         joint, count = jvp_program(self._single, mask), len(self._avals)
         reached, _ = dependence_of_tangents(joint, mask, count)
         places = [k for k, flag in enumerate(reached) if flag and moving[k]]
-        outs = [joint.output_ids[count + k] for k in places]
-        part = restrict(joint, joint.input_ids, outs, keep=True).program
+        part = tangent_part(joint, [joint.output_ids[count + k] for k in places])
         values = [s.coefficient(0) for s in self._inputs]
         if n == 1:
             batched = [False] * len(values) + [True] * len(given)
@@ -371,7 +375,7 @@ class _Operation:
         made = walk.expanded(self._single, self._flags(mask), [(True, False)] * sum(mask))
         places = [k for k, flag in enumerate(moving) if flag]
         outs = [made.output_ids[count + 2 * k + n] for n in (0, 1) for k in places]
-        part = restrict(made, made.input_ids, outs, keep=True).program
+        part = tangent_part(made, outs)
         values = [s.coefficient(0) for s in self._inputs]
         batched = [False] * len(values) + [True] * sum(mask)
         along = [s.coefficient(1) for s, flag in zip(self._operands, mask, strict=True) if flag]

@@ -5,7 +5,8 @@ Note [Taylor coefficients from jvp rules]
     are power series in t, the rule gives the series of y', and coefficient k of y is coefficient
     k - 1 of y' divided by k. Only coefficients below k occur on the right, also where the rule
     refers to y itself (exp) or to a function that refers back (sin and cos). So a series computes its
-    coefficients one by one, on demand; equal operations on equal series are one series; and the rule of
+    coefficients one by one, on demand; equal operations on equal series are one series, unless they
+    have side effects; and the rule of
     any primitive, of a custom function or of a matrix decomposition, is also its Taylor rule. A rule
     that reads neither x nor y, but x' alone, is applied to each coefficient (`_Affine`): sums, moves,
     choices. Operations for which that would recur without end, or take more than a quadratic number
@@ -26,7 +27,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, restrict
+from functrace.ir.parts import Assembly, restrict, without_kept
 from functrace.ir.primitive import ZERO, Params, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec, infer
@@ -135,6 +136,11 @@ def total(terms: Sequence[Coefficient]) -> Coefficient:
     return found
 
 
+def is_kept(primitive: Primitive, params: Params) -> bool:
+    """Return True if an operation has side effects: equal ones are not merged."""
+    return primitive.kept is not None and primitive.kept(*params)
+
+
 def key_of(value: Coefficient) -> Any:
     """Return a key of a value, the same for the same traced value and for equal numbers."""
     if isinstance(value, Tracer):
@@ -203,6 +209,7 @@ class TaylorWalk(SeriesWalk):
         self.order, self.rules = order, rules
         self._series: dict[Any, Any] = {}
         self._derivatives: dict[int, Series] = {}
+        self._alive: list[Any] = []  # an identity in a key stays that of its series
 
     @property
     def leads(self) -> tuple[tuple[int, ...], ...]:
@@ -246,7 +253,7 @@ class TaylorWalk(SeriesWalk):
     ) -> Sequence[Series]:
         """Return the series of an operation's results."""
         key = (primitive, tuple(map(id, operands)), params)
-        found = self._series.get(key)
+        found = None if is_kept(primitive, params) else self._series.get(key)
         if found is None:
             holds = primitive.holds
             if all(series.is_constant for series in operands) or primitive.jvp is ZERO:
@@ -263,6 +270,7 @@ class TaylorWalk(SeriesWalk):
             else:
                 found = self._moving(primitive, operands, params, key)
             self._series[key] = found
+            self._alive.append(found)
         return found
 
     def _moving(
@@ -359,7 +367,7 @@ class _DerivedOperation:
         if part is None:
             joint = jvp_program(self._single, self._flags(mask))
             out = joint.output_ids[self._count + place]
-            part = restrict(joint, joint.input_ids, [out], keep=True).program
+            part = tangent_part(joint, [out])
             self._parts[(*mask, *[place == n for n in range(self._count)])] = part
         given = [s.coefficient(0) for s in self._operands if s.aval is not None]
         return _evaluated(part, [*given, *[term for term in terms if term is not None]])[0]
@@ -371,7 +379,7 @@ class _DerivedOperation:
         if self._tangents is None:
             chosen = [n for n, flag in enumerate(self._moving) if flag]
             outs = [self._joint.output_ids[self._count + n] for n in chosen]
-            part = restrict(self._joint, self._joint.input_ids, outs, keep=True).program
+            part = tangent_part(self._joint, outs)
             inputs = [s for s in self._operands if s.aval is not None]
             moved = [
                 self._walk.derivative(s)
@@ -394,6 +402,11 @@ def single_program(primitive: Primitive, operands: Sequence[Series], params: Par
     first = build.place(primitive, tuple(given), params)
     count = len(build.avals) - first if primitive.many else 1
     return build.program(range(first, first + count), str(primitive)).interned()
+
+
+def tangent_part(joint: Program, outs: Sequence[int]) -> Program:
+    """Return the program of some tangents, without the side effects, which the results have."""
+    return without_kept(restrict(joint, joint.input_ids, outs, keep=True).program)
 
 
 def dependence_of_tangents(

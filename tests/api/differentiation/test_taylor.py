@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
@@ -281,3 +281,56 @@ def test_orders_are_numpy_integers_or_have_no_finite_factorial() -> None:
     assert np.isclose(last[-1], 1.0)
     _, coefficients = ft.jet(np.exp, (0.0,), (terms,), factorial_scaled=False)
     assert np.isclose(coefficients[9] * math.factorial(10), 1.0)
+
+
+def _with_rule(f: Callable[..., Any]) -> Callable[..., Any]:
+    made = ft.custom_jvp(f)
+    made.defjvp(lambda primals, tangents: (f(*primals), np.cos(primals[0]) * tangents[0]))
+    return made
+
+
+OBSERVED: dict[str, Any] = {
+    "plain": lambda f: f,
+    "jit": ft.jit,
+    "checkpoint": ft.checkpoint,
+    "custom_jvp": _with_rule,
+    "twice": lambda f: lambda x: ft.jit(f)(x) + ft.jit(f)(x),
+    "scan": lambda f: lambda x: ft.scan(lambda c, _: (f(c), None), x, None, length=3)[0],
+    "cond": lambda f: lambda x: ft.cond(np.sum(x) > -9.0, f, np.cos, x),
+    "while_loop": lambda f: (
+        lambda x: ft.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1])), (0, x))[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+@pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["unjitted", "jit"])
+def test_side_effects_run_as_often_as_in_forward_mode(name: str, wrap: Any) -> None:
+    seen: list[float] = []
+
+    def note(v: Any) -> None:
+        seen.append(float(v))
+
+    def observed(x: Any) -> Any:
+        ft.debug.callback(note, x[0])
+        ft.debug.callback(note, x[0])
+        ft.debug.callback(note, 7.0)
+        ft.debug.callback(note, 7.0)
+        return np.sin(x)
+
+    def f(x: Any) -> Any:
+        return np.sum(OBSERVED[name](observed)(x) * x)
+
+    def calls(g: Callable[..., Any]) -> list[float]:
+        made = wrap(g)
+        made(x)
+        seen.clear()
+        made(x)
+        return list(seen)
+
+    x = np.array([0.5, 0.25])
+    expected = calls(lambda x: ft.jvp(f, (x,), (x,)))
+    assert expected.count(7.0) >= 2
+    assert calls(ft.laplacian(f)) == expected
+    assert calls(lambda x: ft.jet(f, (x,), ((x, x, x),))) == expected
+    assert calls(ft.taylor(f, 3)) == expected
