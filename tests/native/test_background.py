@@ -275,6 +275,19 @@ def test_the_faster_form_stays(faster: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert chosen == [forms[faster]]
 
 
+def test_a_form_is_chosen_once_however_many_threads_time_it() -> None:
+    chosen: list[Any] = []
+
+    def ready(run: Any) -> None:
+        chosen.append(run)
+        both(1)  # (as another thread does that had found the two forms)
+
+    both = FasterForm(lambda x: (x,), lambda x: (x,), ready)
+    for _ in range(4 * TIMED_CALLS):
+        both(1)
+    assert len(chosen) == 1
+
+
 def test_forms_are_timed_under_threads() -> None:
     from concurrent.futures import ThreadPoolExecutor
 

@@ -13,6 +13,7 @@ Layer: 8.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import warnings
@@ -109,7 +110,7 @@ class FasterForm:
     Args:
         plain: NumPy's form.
         native: machine code.
-        ready: called with the faster one.
+        ready: called once, with the faster one.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class FasterForm:
     ) -> None:
         self._forms, self._ready = (plain, native), ready
         self._seconds: tuple[list[float], list[float]] = ([], [])
+        self._choices = itertools.count()  # (threads may time the last call at the same time)
 
     def __call__(self, *arguments: object) -> Sequence[Any]:
         """Run the form that has been timed less often."""
@@ -125,7 +127,7 @@ class FasterForm:
         start = time.perf_counter()
         results = self._forms[n](*arguments)
         self._seconds[n].append(time.perf_counter() - start)
-        if min(len(plain), len(native)) >= TIMED_CALLS:
+        if min(len(plain), len(native)) >= TIMED_CALLS and next(self._choices) == 0:
             self._ready(self._forms[min(native) < min(plain)])
         return results
 
@@ -143,12 +145,10 @@ def counted(
             or a `FasterForm`, which calls it again.
     """
     plain = compile_at_once(program, passes=passes)
-    left = when.calls
+    calls = itertools.count(1)  # (threads do not lose a count)
 
     def counting(*arguments: object) -> Sequence[Any]:
-        nonlocal left
-        left -= 1
-        if left == 0:
+        if next(calls) == when.calls:
             _submit(lambda: program, passes, when.is_exact, plain, ready)
         return plain(*arguments)
 
