@@ -22,9 +22,10 @@ from functrace.control.while_loop import while_p, while_program
 from functrace.control.while_tangents import activity
 from functrace.control.while_trips import Trip, with_inputs
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.parts import output_avals, reordered, restrict
+from functrace.ir.parts import inline, output_avals, reordered, restrict
 from functrace.ir.primitive import Params, Primitive
 from functrace.ir.program import Program
+from functrace.ir.tape import Op
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.transforms.building import finish, operand_of, remembered
@@ -82,6 +83,7 @@ def _taylor_program(
     count: int | None,
     given: Sequence[bool] | None,
 ) -> Program:
+    program = _inlined(program)
     into = ArrayRecording(f"taylor of {program.name}", keeps_source=False)
     firsts = [into.new_input(program.avals[i]) for i in program.input_ids]
     present = iter([True] * (order * sum(active)) if given is None else given)
@@ -98,6 +100,19 @@ def _taylor_program(
     for x, aval in zip(found[:count], avals, strict=False):
         outs += [operand_of(into, x.coefficient(k), aval) for k in range(1, order + 1)]
     return finish(into, outs, program, f"taylor_of_{program.name}")
+
+
+def _inlined(program: Program) -> Program:
+    """Inline calls, whose operations keep their source lines, but not functions with rules."""
+
+    def called(op: Op) -> Program | None:
+        primitive, _, params = op
+        holds = primitive.holds
+        if holds is None or holds.called_program is None or primitive.by_rule:
+            return None
+        return None if primitive in RULES else holds.called_program(*params)
+
+    return inline(program, called)
 
 
 Walk: TypeAlias = TaylorWalk | CollapsedWalk
@@ -153,6 +168,7 @@ def _collapsed_program(
 ) -> Program:
     """Make the program of coefficients 1 and 2; with ``seconds``, second-order coefficients of
     active inputs are inputs, too."""
+    program = _inlined(program)
     into = ArrayRecording(f"laplacian of {program.name}", keeps_source=False)
     firsts = [into.new_input(program.avals[i]) for i in program.input_ids]
     walk = CollapsedWalk(into, size, STRUCTURES, taylor_program)

@@ -14,7 +14,9 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, is_differentiable, shape_of
 from functrace.ir.program import Position, Program, reverse_position
+from functrace.ir.walk import interpret
 from functrace.ops.shaping import broadcast_to, convert
+from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer, Value
 
@@ -44,10 +46,51 @@ def attribute(recording: Recording, origin: int) -> None:
         origins.extend([origin] * missing)
 
 
-def finish(recording: Recording, outputs: Sequence[int], program: Program, name: str) -> Program:
-    """Freeze a transform's recording; operations get the source lines of their origins."""
+def recorded(
+    recording: Recording, program: Program, values: Sequence[Any], first: int = 0
+) -> list[Any]:
+    """Record a program on traced values and arrays; return its outputs.
+
+    Args:
+        recording: the recording.
+        program: the program.
+        values: one per input.
+        first: origin of the program's variable 0, see `finish`.
+    """
+    env: dict[int, Any] = dict(zip(program.input_ids, values, strict=True))
+    env |= {
+        i: recording.handle(recording.constant(value, program.avals[i]))
+        for i, value in program.constant_values.items()
+    }
+
+    def apply(k: int, operands: tuple[Any, ...]) -> Any:
+        primitive, _, params = program.ops[k]
+        result = bind(primitive, operands, params)
+        attribute(recording, first + k)
+        return result
+
+    interpret(program, env, apply, program.schedule)
+    return [env[i] for i in program.output_ids]
+
+
+def finish(
+    recording: Recording,
+    outputs: Sequence[int],
+    program: Program,
+    name: str,
+    positions: Sequence[Position] | None = None,
+) -> Program:
+    """Freeze a transform's recording; operations get the source lines of their origins.
+
+    Args:
+        recording: the recording.
+        outputs: its outputs.
+        program: the source program.
+        name: of the new program.
+        positions: by origin, if there are several source programs; by default those of ``program``.
+    """
     origins = recording.origins
-    positions = program.positions
+    positions = program.positions if positions is None else positions
     end = len(positions)
     found: list[Position] = []
     last = -1

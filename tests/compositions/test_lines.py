@@ -53,6 +53,17 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "vmap": lambda f: ft.vmap(f)(X[None]),
     "grad of grad": lambda f: ft.grad(lambda x: np.sum(ft.value_and_grad(f)(x)[0]))(X),
     "vmap of grad": lambda f: ft.vmap(ft.value_and_grad(f))(X[None]),
+    "jacrev": lambda f: ft.jacrev(f)(X),
+    "jacfwd": lambda f: ft.jacfwd(f)(X),
+    "hessian": lambda f: ft.hessian(f)(X),
+    "laplacian": lambda f: ft.laplacian(f, has_value=True)(X),
+    "jet": lambda f: ft.jet(f, (X,), ((X, X),)),
+    "taylor": lambda f: ft.taylor(f, 2)(X),
+    **{
+        f"sparse_jacobian {mode}": lambda f, mode=mode: ft.sparse_jacobian(f, mode=mode)(X)
+        for mode in ("forward", "reverse", "both")
+    },
+    "sparse_hessian": lambda f: ft.sparse_hessian(f)(X),
 }
 
 

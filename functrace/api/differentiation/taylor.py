@@ -42,7 +42,7 @@ from functrace.ops.reductions import reduce_sum
 from functrace.source import hide_own_frames
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import grad_program, jvp_program
-from functrace.transforms.building import finish, operand_of
+from functrace.transforms.building import finish, operand_of, recorded
 from functrace.transforms.sparsity import dependence, independent_groups
 from functrace.transforms.sparsity.compressed import FEWEST
 from functrace.tree import flatten, unflatten
@@ -65,6 +65,10 @@ def jet(
     The arguments are a curve x(t), by its value and derivatives at t = 0; the result is the value
     and the derivatives of f(x(t)), by recurrences for Taylor coefficients instead of nested forward
     mode.
+
+    The rule of a custom function is its derivative at every order. (Nested forward mode
+    differentiates the value that the rule returns, which is another function's where the two do not
+    fit, as in straight-through estimators.)
 
     Args:
         f: a function of arrays (pytrees of them) to arrays (pytrees of them).
@@ -287,6 +291,8 @@ def laplacian(
     the program shows, share one direction: an elementwise function takes one, a function at many
     points as many as a point has coordinates.
 
+    Rules of custom functions are their derivatives at every order, as in `jet`.
+
     Args:
         f: a function of real arrays (pytrees of them) to arrays (pytrees of them).
         argnums: position of the argument. With a sequence of positions, the Laplacian is by the
@@ -376,7 +382,7 @@ def _laplacian_of(point: Primals, count: int, program: Program) -> _Laplacian:
         parts = np.split(members, np.cumsum(sizes)[:-1], axis=1)
         for own, aval in zip(parts, point.avals, strict=True):
             given.append(own.reshape(width, *aval.shape).astype(aval.dtype))
-    found = evaluate_program(part, given)
+    found = recorded(into, part, given)
     avals = [program.avals[i] for i in program.output_ids[:count]]
     results = [operand_of(into, x, aval) for x, aval in zip(found[:count], avals, strict=True)]
     for x, aval in zip(found[count:], avals, strict=True):

@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.program import Program
-from functrace.ir.walk import interpret
+from functrace.ir.parts import output_avals
+from functrace.ir.program import Position, Program
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.binding import bind
-from functrace.transforms.building import attribute, finish, operand_of
+from functrace.transforms.building import attribute, finish, operand_of, recorded
 from functrace.transforms.sparsity.colouring import Colouring, coloured
 from functrace.transforms.sparsity.patterns import Pattern, dependence
 from functrace.transforms.vmap import vmap_program
@@ -174,7 +173,12 @@ class _Swept(NamedTuple):
 
 
 def _swept(
-    into: ArrayRecording, linear: Program, given: Sequence[Any], groups: Array, reached: int
+    into: ArrayRecording,
+    linear: Program,
+    given: Sequence[Any],
+    groups: Array,
+    reached: int,
+    first: int = 0,
 ) -> _Swept:
     """Record a linear program, mapped over groups: each sweep has ones at the elements of a group.
 
@@ -184,36 +188,26 @@ def _swept(
         given: its other inputs.
         groups: group of every element of the linear inputs; -1 for no group.
         reached: number of derivatives.
+        first: origin of the program's variable 0, see `finish`.
     """
     known, auxiliary = len(given), len(linear.output_ids) - reached
     many, seeded = int(groups.max(initial=0)) + 1, len(linear.input_ids) - known
     mapped = vmap_program(
         linear, many, [False] * known + [True] * seeded, [False] * auxiliary + [True] * reached
     )
-    env: dict[int, Any] = dict(zip(mapped.input_ids[:known], given, strict=True))
+    units: list[Array] = []
     start = 0
-    for i, j in zip(linear.input_ids[known:], mapped.input_ids[known:], strict=True):
+    for i in linear.input_ids[known:]:
         aval = linear.avals[i]
         seeds = np.zeros((many, aval.size), aval.dtype)
         own = groups[start : start + aval.size]
         chosen = np.flatnonzero(own >= 0)
         seeds[own[chosen], chosen] = 1
-        env[j] = seeds.reshape(many, *aval.shape)
+        units.append(seeds.reshape(many, *aval.shape))
         start += aval.size
-    env |= {
-        i: into.handle(into.constant(value, mapped.avals[i]))
-        for i, value in mapped.constant_values.items()
-    }
-
-    def apply(k: int, values: tuple[Any, ...]) -> Any:
-        primitive, _, params = mapped.ops[k]
-        result = bind(primitive, values, params)
-        attribute(into, k)
-        return result
-
-    interpret(mapped, env, apply, mapped.schedule)
-    outs = [(env[i], mapped.avals[i]) for i in mapped.output_ids]
-    origin = mapped.output_ids[-1] if mapped.output_ids else -1
+    found = recorded(into, mapped, [*given, *units], first)
+    outs = list(zip(found, output_avals(mapped), strict=True))
+    origin = first + mapped.output_ids[-1] if mapped.output_ids else -1
     return _Swept(mapped, outs[:auxiliary], outs[auxiliary:], origin)
 
 
@@ -255,23 +249,28 @@ def compressed_elements(
     count = len(pushed.input_ids) - active
     given = [into.new_input(pushed.avals[i]) for i in pushed.input_ids[:count]]
     found: list[Any] = []
+    positions: list[Position] = []  # by origin, of all programs
     swept = None
     aux: list[tuple[Any, ShapeDtype]] = []
     if colouring.forward or not colouring.reverse:
         groups = colouring.columns if colouring.forward else np.zeros_like(colouring.columns)
         swept = _swept(into, pushed, given, groups, outputs)
+        positions += swept.mapped.positions
         aux, widths = swept.auxiliary, len(colouring.rows)
         found.append(_flat(swept, colouring.forward or 1, widths))
     if colouring.reverse:
         assert parts.forward is not None
         assert parts.pulled is not None
-        primal = _recorded(into, parts.forward, given)
+        primal = recorded(into, parts.forward, given, len(positions))
+        positions += parts.forward.positions
         aux = aux or list(zip(
             primal[outputs : outputs + auxiliary],
             [parts.forward.avals[i] for i in parts.forward.output_ids[outputs:]],
             strict=False,
         ))  # fmt: skip
-        swept = _swept(into, parts.pulled, primal[outputs + auxiliary :], colouring.rows, active)
+        residuals, rows = primal[outputs + auxiliary :], colouring.rows
+        swept = _swept(into, parts.pulled, residuals, rows, active, len(positions))
+        positions += swept.mapped.positions
         found.append(_flat(swept, colouring.reverse, len(colouring.columns)))
     assert swept is not None
     # Results of forward sweeps have one element per row, those of reverse sweeps one per column.
@@ -287,7 +286,7 @@ def compressed_elements(
     outs = [operand_of(into, x, aval) for x, aval in aux]
     outs.append(into.operand(values)[0])
     attribute(into, swept.origin)
-    return finish(into, outs, swept.mapped, name)
+    return finish(into, outs, swept.mapped, name, positions)
 
 
 def _flat(swept: _Swept, many: int, width: int) -> Any:
@@ -297,19 +296,3 @@ def _flat(swept: _Swept, many: int, width: int) -> Any:
         return np.zeros(0)
     whole = parts[0] if len(parts) == 1 else concatenate(parts, 1)
     return reshape(whole, (many * width,))
-
-
-def _recorded(into: ArrayRecording, program: Program, given: Sequence[Any]) -> list[Any]:
-    """Record a program on traced values."""
-    env: dict[int, Any] = dict(zip(program.input_ids, given, strict=True))
-    env |= {
-        i: into.handle(into.constant(value, program.avals[i]))
-        for i, value in program.constant_values.items()
-    }
-    interpret(
-        program,
-        env,
-        lambda k, values: bind(program.ops[k][0], values, program.ops[k][2]),
-        program.schedule,
-    )
-    return [env[i] for i in program.output_ids]

@@ -73,7 +73,7 @@ Expand: TypeAlias = Callable[[Program, int, Sequence[bool], int | None, Any], Pr
 @final
 class CollapsedWalk(SeriesWalk):
     """Propagates values, first-order coefficients along many directions, and the sum of second-order
-    coefficients through programs. See Note [Collapsed second-order coefficients].
+    coefficients through programs without calls. See Note [Collapsed second-order coefficients].
 
     Every value is a `Given` series: coefficient 1 has the axis of directions at position 0, and
     coefficient 2 is the sum over directions.
@@ -122,15 +122,12 @@ class CollapsedWalk(SeriesWalk):
         if all(series.is_constant for series in operands) or primitive.jvp is ZERO:
             found = self.apply(primitive, tuple([s.coefficient(0) for s in operands]), params)
             return [self.constant(x) for x in (found if primitive.many else (found,))]
-        holds = primitive.holds
         rule = self._structures.get(primitive)
         if rule is not None:
             specs: list[Spec] = [
                 s.aval if s.aval is not None else type(s.coefficient(0)) for s in operands
             ]
             return rule(self, operands, params, infer(primitive, tuple(specs), params))
-        if holds is not None and holds.called_program is not None and not primitive.by_rule:
-            return self.run(holds.called_program(*params), operands)
         return _Operation(self, primitive, operands, params).results()
 
     def apply(self, primitive: Primitive, values: tuple[Coefficient, ...], params: Params) -> Any:
