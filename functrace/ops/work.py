@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
-from functrace.ops.scattering import FEWEST, LONG
+from functrace.ops.scattering import FEWEST, LONG, TOGETHER
 
 Avals = tuple[ShapeDtype, ...]
 Bytes = Callable[[Avals, Avals, Mapping[str, Any]], float]
@@ -210,4 +210,5 @@ def added_positions(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -
     if not rows or x.size < FEWEST or outputs[0].ndim < 2:
         return 0
     each = 8 if 1 < x.size // rows < LONG else 0
-    return max(25 * rows, 8 * rows + each * x.size)  # 25: three integers and a flag
+    several = (16 + x.dtype.itemsize) * min(TOGETHER, x.size)
+    return several + max(25 * rows, 8 * rows + each * x.size)  # 25: three integers and a flag

@@ -17,10 +17,13 @@ from functrace.ops.scattering import add_at
 DTYPES = (np.float64, np.float32, np.float16, np.complex64, np.int64, np.int8, np.uint8)
 
 
-@pytest.fixture(params=[(0, 3), (0, 1000), (2048, 256)], autouse=True)
+@pytest.fixture(
+    params=[(0, 3, 8), (0, 1000, 50), (0, 1000, 1 << 14), (2048, 256, 1 << 14)], autouse=True
+)
 def sizes(request: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(scattering, "FEWEST", request.param[0])
     monkeypatch.setattr(scattering, "LONG", request.param[1])
+    monkeypatch.setattr(scattering, "TOGETHER", request.param[2])
 
 
 @st.composite
@@ -110,3 +113,15 @@ def test_operands_in_another_order_of_memory_are_not_copied(
         tracemalloc.stop()
     np.testing.assert_array_equal(out, expected)
     assert peak < x.nbytes / 4 or scattering.LONG > shape[-1]
+
+
+@pytest.mark.parametrize("turn", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
+def test_many_short_blocks(turn: Any) -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.integers(-7, 7, 5)
+    x = rng.standard_normal((70, 90, 5, 3))
+    x = np.ascontiguousarray(x.transpose(turn)).transpose(np.argsort(turn))
+    found, expected = np.ones((2, 70, 90, 7, 3))
+    add_at(found, (slice(None), slice(None), rows), x)
+    np.add.at(expected, (slice(None), slice(None), rows), x)
+    assert found.tobytes() == expected.tobytes()
