@@ -31,7 +31,7 @@ class Primitives(LazyTable[str, Primitive]):
         if "erf" in self or find_spec("scipy") is None:
             raise KeyError(name)
         special = importlib.import_module(f"{__name__}.special")
-        self.update({**special.TABLE, **special.BY_SHAPES, **special.TAILS})
+        self.update({**special.TABLE, **special.BY_SHAPES, **special.SLOPES, **special.TAILS})
         return self[name]
 
 

@@ -395,8 +395,8 @@ cofactor_change_p = Primitive(
 
 
 def det(x: Value) -> Any:
-    """Determinants. First and second derivatives are correct for singular matrices; higher ones
-    need regular matrices."""
+    """Determinants. First and second derivatives are correct for singular matrices, and all of Taylor
+    mode; higher ones by nested transforms need regular matrices."""
     return bind(det_p, (x,))
 
 

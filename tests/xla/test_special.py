@@ -15,7 +15,7 @@ pytest.importorskip("scipy", reason="SciPy is not installed")
 import functrace as ft
 from functrace.errors import UnsupportedFunctionError
 from functrace.ops import PRIMITIVES
-from functrace.ops.special import BY_SHAPES, TABLE, TAILS
+from functrace.ops.special import BY_SHAPES, SLOPES, TABLE, TAILS
 from functrace.xla.lowering import ROWS
 from functrace.xla.rows.special import FUNCTIONS, HOST
 from tests.xla.agreement import assert_agrees
@@ -69,7 +69,7 @@ def test_special_function_is_scipys(name: str, dtype: Any) -> None:
 
 
 def test_every_special_function_is_lowered_or_has_a_reason() -> None:
-    every = {*TABLE, *BY_SHAPES, *TAILS}
+    every = {*TABLE, *BY_SHAPES, *SLOPES, *TAILS}
     assert set(FUNCTIONS) | set(HOST) == every
     assert not set(FUNCTIONS) & set(HOST)
     assert {name for name in every if PRIMITIVES[name] in ROWS} == set(FUNCTIONS)

@@ -10,12 +10,17 @@ Layer: 2.
 """
 
 from functrace.ops.special import bessel, distributions, errors, gamma, hypergeometric, logarithms
+from functrace.ops.special.beta_ends import beta_end_p
+from functrace.ops.special.error_slopes import ERROR_SLOPES
 from functrace.ops.special.incomplete import BY_SHAPES
 from functrace.ops.special.rows import TABLE, SpecialFunction, special_function
 from functrace.ops.special.tails import TAILS
 
+SLOPES = {**ERROR_SLOPES, beta_end_p.name: beta_end_p}
+"""Primitives of derivatives of other functions, by name."""
+
 __all__ = [
-    "BY_SHAPES", "TABLE", "TAILS", "SpecialFunction", "bessel", "distributions", "errors", "gamma",
+    "BY_SHAPES", "SLOPES", "TABLE", "TAILS", "SpecialFunction", "bessel", "distributions", "errors", "gamma",
     "hypergeometric",
     "logarithms", "special_function",
 ]  # fmt: skip

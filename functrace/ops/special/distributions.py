@@ -13,6 +13,7 @@ from scipy import special as sp
 
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import exp
+from functrace.ops.special.beta_ends import beta_end
 from functrace.ops.special.gamma import betaln, gammaln
 from functrace.ops.special.incomplete import Order, by_shapes
 from functrace.ops.special.logarithms import xlog1py, xlogy
@@ -45,18 +46,25 @@ def _beta_by_shape(order: Order, a: Array, b: Array, x: Array) -> Any:
     return ew.where(fits, beta_density(a, b, x) * by_shapes(order, a, b, x), 0.0)
 
 
+def _beta_slope(a: Array, b: Array, x: Array) -> Any:
+    """The density; at both ends by a primitive whose derivatives exist there, too."""
+    is_end = ew.logical_or(ew.equal(x, 0.0), ew.equal(x, 1.0))
+    inside = kept(ew.logical_not(is_end), x, 0.5)
+    return ew.where(is_end, beta_end(a, b, x), beta_density(a, b, inside))
+
+
 betainc = special(
     sp.betainc,
     lambda a, b, x, o: _beta_by_shape((1, 0), a, b, x),
     lambda a, b, x, o: _beta_by_shape((0, 1), a, b, x),
-    lambda a, b, x, o: beta_density(a, b, x),
+    lambda a, b, x, o: _beta_slope(a, b, x),
     source="DLMF 8.17.1",
 )
 betaincc = special(
     sp.betaincc,
     lambda a, b, x, o: -_beta_by_shape((1, 0), a, b, x),
     lambda a, b, x, o: -_beta_by_shape((0, 1), a, b, x),
-    lambda a, b, x, o: -beta_density(a, b, x),
+    lambda a, b, x, o: -_beta_slope(a, b, x),
     source="DLMF 8.17.1",
 )
 betaincinv = special(

@@ -13,6 +13,7 @@ from scipy import special as sp
 from functrace.ir.primitive import Tangents, Values
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import exp, log, square, where
+from functrace.ops.special.error_slopes import dawsn_slope, erfcx_slope
 from functrace.ops.special.hypergeometric import hyp2f1
 from functrace.ops.special.logarithms import exprel
 from functrace.ops.special.rows import kept, special, whole
@@ -25,8 +26,8 @@ _NORMAL = 1 / math.sqrt(2 * math.pi)
 erf = special(sp.erf, lambda x, o: _SLOPE * exp(-square(x)), source="DLMF 7.2.1")
 erfc = special(sp.erfc, lambda x, o: -_SLOPE * exp(-square(x)), source="DLMF 7.2.2")
 erfi = special(sp.erfi, lambda x, o: _SLOPE * exp(square(x)), source="DLMF 7.2.1")
-erfcx = special(sp.erfcx, lambda x, o: 2.0 * x * o - _SLOPE, source="DLMF 7.10.1")
-dawsn = special(sp.dawsn, lambda x, o: 1.0 - 2.0 * x * o, source="DLMF 7.10.2")
+erfcx = special(sp.erfcx, lambda x, o: erfcx_slope(x), source="DLMF 7.10.1")
+dawsn = special(sp.dawsn, lambda x, o: dawsn_slope(x), source="DLMF 7.10.2")
 wofz = special(sp.wofz, lambda z, o: -2.0 * z * o + 1j * _SLOPE, source="DLMF 7.10.2")
 erfinv = special(sp.erfinv, lambda y, o: exp(square(o)) / _SLOPE, source="DLMF 7.17.1")
 erfcinv = special(sp.erfcinv, lambda y, o: -exp(square(o)) / _SLOPE, source="DLMF 7.17.1")

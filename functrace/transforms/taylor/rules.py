@@ -35,6 +35,7 @@ from functrace.ops.joining import convolve_p
 from functrace.ops.linalg import solve, solve_p
 from functrace.ops.sparse import sparse_matmul_p
 from functrace.tracing.binding import bind
+from functrace.transforms.taylor.determinants import DETERMINANTS
 from functrace.transforms.taylor.series import Recurrence, Rule, Series, TaylorWalk, total
 
 Operands = Sequence[Series]
@@ -226,5 +227,6 @@ RULES: Mapping[Primitive, Rule] = {
     square: _square,
     power: _power,
     solve_p: _solve,
+    **DETERMINANTS,
 }
 """Recurrences by primitive."""

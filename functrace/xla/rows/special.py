@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special as jsp
 
-from functrace.ops.special import BY_SHAPES, TABLE, TAILS
+from functrace.ops.special import BY_SHAPES, SLOPES, TABLE, TAILS
 from functrace.xla.lowering import Operation, Value, cast, register, without_form
 from functrace.xla.rows.elementwise import loop_dtypes
 
@@ -136,7 +136,7 @@ _DIFFERS = "JAX's function is less accurate than SciPy's, or differs at the edge
 _NONE = "JAX has no such function"
 
 HOST: Mapping[str, str] = {
-    **dict.fromkeys(sorted({*TABLE, *BY_SHAPES, *TAILS} - set(FUNCTIONS)), _NONE),
+    **dict.fromkeys(sorted({*TABLE, *BY_SHAPES, *SLOPES, *TAILS} - set(FUNCTIONS)), _NONE),
     **dict.fromkeys(
         [
             "bdtr", "bdtrc", "beta", "betainc", "betaincc", "betaln", "exp1", "expi", "expn",

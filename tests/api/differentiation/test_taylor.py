@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import hypothesis.strategies as st
@@ -334,3 +336,64 @@ def test_side_effects_run_as_often_as_in_forward_mode(name: str, wrap: Any) -> N
     assert calls(ft.laplacian(f)) == expected
     assert calls(lambda x: ft.jet(f, (x,), ((x, x, x),))) == expected
     assert calls(ft.taylor(f, 3)) == expected
+
+
+# -- determinants ----------------------------------------------------------------------------------
+
+
+def determinant_series(terms: list[Any], order: int) -> list[float]:
+    """The coefficients of the determinant of a polynomial matrix, exactly, by permutations."""
+    n = len(terms[0])
+    entries = [[[Fraction(float(t[i, j])) for t in terms] for j in range(n)] for i in range(n)]
+    found = [Fraction(0)] * (order + 1)
+    for turn in itertools.permutations(range(n)):
+        swaps = sum([turn[i] > turn[j] for i in range(n) for j in range(i + 1, n)])
+        product = [Fraction((-1) ** swaps)] + [Fraction(0)] * order
+        for i, j in enumerate(turn):
+            product = [
+                sum(
+                    [product[k - m] * x for m, x in enumerate(entries[i][j]) if m <= k],
+                    start=Fraction(0),
+                )
+                for k in range(order + 1)
+            ]
+        found = [a + b for a, b in zip(found, product, strict=True)]
+    return [float(x) for x in found]
+
+
+SINGULAR: dict[str, Any] = {
+    "diagonal": lambda n: np.diag([1.0, 2.0, *[0.0] * (n - 2)]),
+    "rank 1": lambda n: np.outer(np.arange(1.0, n + 1), np.arange(2.0, n + 2)),
+    "zero": lambda n: np.zeros((n, n)),
+    "regular": lambda n: np.cos(np.arange(n * n, dtype=float) ** 2).reshape(n, n),
+    "small": lambda n: np.full((n, n), 1e-7),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+@pytest.mark.parametrize("n", [4, 5])
+def test_determinants_of_singular_matrices(name: str, n: int) -> None:
+    order = 5
+    rng = np.random.default_rng(n)
+    terms = [SINGULAR[name](n), *[rng.standard_normal((n, n)) for _ in range(3)]]
+    series = [math.factorial(k) * terms[k] if k < 4 else np.zeros((n, n)) for k in range(1, 6)]
+    expected = [math.factorial(k) * c for k, c in enumerate(determinant_series(terms, order)) if k]
+    run = lambda m: ft.jet(np.linalg.det, (m,), (series,))[1]
+    batch = np.stack([terms[0], terms[0] + np.eye(n)])
+    for found in (run(terms[0]), ft.jit(run)(terms[0]), [c[0] for c in ft.vmap(run)(batch)]):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_determinants_of_other_dtypes_and_their_gradients() -> None:
+    matrix, step = np.diag([1.0, 2.0, 0.0, 0.0]), np.eye(4)
+    series = lambda dtype: [step.astype(dtype), *[np.zeros((4, 4), dtype)] * 3]
+    for dtype in (np.float32, np.complex64, np.complex128):
+        value, found = ft.jet(np.linalg.det, (matrix.astype(dtype),), (series(dtype),))
+        assert value.dtype == found[-1].dtype == dtype
+        # (1 + t) (2 + t) t^2
+        np.testing.assert_allclose(found, [0.0, 4.0, 18.0, 24.0], atol=1e-4)
+    third = lambda m: ft.jet(np.linalg.det, (m,), (series(float),))[1][2]
+    np.testing.assert_allclose(ft.grad(third)(matrix), 6.0 * np.diag([1, 1, 1, 1]), atol=1e-12)
+    n = 30  # (1 + t)^n
+    found = ft.jet(np.linalg.det, (np.eye(n),), ([np.eye(n), *[np.zeros((n, n))] * 5],))[1]
+    np.testing.assert_allclose(found, [math.perm(n, k) for k in range(1, 7)], rtol=1e-13)

@@ -228,3 +228,114 @@ def test_determinants_of_singular_matrices_are_polynomials(n: int) -> None:
     expected = np.linalg.solve(np.vander(times, increasing=True), values)
     found = ft.taylor(np.linalg.det, n, direction=v)(a)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+# -- functions that fall like 1 / x ----------------------------------------------------------------
+
+
+def exact_slopes(name: str, x: float) -> list[Any]:
+    """Derivatives of orders 0 to 6, by the recurrence in as many digits as it loses."""
+    with mp.workdps(120):
+        at = mp.mpf(x)
+        if abs(x) > 12.0 and (x > 0 or name == "dawsn"):  # asymptotic series, DLMF 7.12
+            sign, factor = (-1, 1 / mp.sqrt(mp.pi)) if name == "erfcx" else (1, mp.mpf(0.5))
+            return [
+                sum(
+                    sign**m * factor * mp.fac2(2 * m - 1) / mp.mpf(2) ** m
+                    * (-1) ** k * mp.rf(2 * m + 1, k) * at ** (-2 * m - 1 - k)
+                    for m in range(40)
+                )
+                for k in range(ORDER + 1)
+            ]  # fmt: skip
+        if name == "erfcx":
+            value = mp.exp(at * at) * mp.erfc(at)
+            found, sign = [value, 2 * at * value - 2 / mp.sqrt(mp.pi)], 1
+        else:
+            value = mp.sqrt(mp.pi) / 2 * mp.exp(-at * at) * mp.erfi(at)
+            found, sign = [value, 1 - 2 * at * value], -1
+        for k in range(1, ORDER):
+            found.append(sign * (2 * at * found[k] + 2 * k * found[k - 1]))
+        return found
+
+
+FALLING = [
+    sign * x
+    for x in (1e-3, 0.1, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5, 6.0, 8.0, 12.0, 20.0, 100.0, 1e3, 1e4)
+    for sign in (1.0, -1.0)
+]
+
+
+@pytest.mark.parametrize("name", ["erfcx", "dawsn"])
+def test_functions_that_fall_keep_their_digits(name: str) -> None:
+    f = getattr(ft.scipy.special, name)
+    xs = np.array([x for x in FALLING if name == "dawsn" or x > -6.0])
+    along = [np.ones_like(xs), *[np.zeros_like(xs)] * (ORDER - 1)]
+    expected = np.array([[float(d) for d in exact_slopes(name, x)] for x in xs.tolist()]).T
+    run = lambda x: ft.jet(f, (x,), (along,))
+    for value, found in (run(xs), ft.jit(run)(xs)):
+        np.testing.assert_allclose([value, *found], expected, rtol=1e-12)
+    g: Any = f
+    for k in (1, 2, 3):  # nested, too
+        g = ft.elementwise_grad(g)
+        np.testing.assert_allclose(g(xs), expected[k], rtol=3e-14)
+    np.testing.assert_allclose(ft.vmap(ft.grad(f))(xs), expected[1], rtol=3e-14)
+    single = ft.elementwise_grad(f)(xs.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected[1], rtol=1e-5)
+    edges = ft.elementwise_grad(ft.elementwise_grad(f))(np.array([np.inf, np.nan]))
+    np.testing.assert_array_equal(edges, [0.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(1.0, 1.0), (2.0, 1.0), (1.0, 3.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]
+)
+def test_incomplete_beta_at_both_ends(a: float, b: float) -> None:
+    """The distribution function of integer shapes is a polynomial."""
+    degree = int(a + b) - 1
+    p = np.polynomial.Polynomial([0.0])
+    for j in range(int(a), degree + 1):  # DLMF 8.17.5
+        x = np.polynomial.Polynomial([0.0, 1.0])
+        p = p + math.comb(degree, j) * x**j * (1.0 - x) ** (degree - j)
+    for x0 in (0.0, 1.0):
+        _, found = ft.jet(lambda x: ft.scipy.special.betainc(a, b, x), (x0,), ([1.0, *[0.0] * 4],))
+        expected = [p.deriv(k)(x0) for k in range(1, 6)]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+        other = ft.jet(lambda x: ft.scipy.special.betaincc(a, b, x), (x0,), ([1.0, 0.0],))[1]
+        np.testing.assert_allclose(other, [-d for d in expected[:2]], rtol=1e-12, atol=1e-12)
+
+
+def test_incomplete_beta_with_infinite_derivatives_at_the_ends() -> None:
+    """The signs of x^p's derivatives, as limits from the inside."""
+    for a, b in [(0.5, 0.5), (2.5, 0.5), (1.5, 3.0), (0.5, 2.5), (2.0, 1.5)]:
+        f = lambda x: ft.scipy.special.betainc(a, b, x)
+        g, near = f, np.array([1e-12, 1.0 - 1e-12])
+        found = ft.taylor(f, 4)
+        series = [found(0.0), found(1.0)]
+        for k in range(1, 5):
+            g = ft.elementwise_grad(g)
+            ends = g(np.array([0.0, 1.0]))
+            np.testing.assert_allclose([s[k] for s in series], ends / math.factorial(k))
+            is_infinite = np.isinf(ends)
+            inside = g(near)[is_infinite]
+            np.testing.assert_array_equal(np.sign(ends[is_infinite]), np.sign(inside))
+            assert np.all(np.abs(inside) > 1e4)
+            for place, (p, q) in enumerate([(a - 1, b - 1), (b - 1, a - 1)]):
+                if not is_infinite[place]:  # t^p (1 - t)^q / B, t the distance from the end
+                    other = mp.taylor(lambda t, q=q: (1 - t) ** q, 0, 4)
+                    term = other[k - 1 - int(p)] if p == int(p) and k > p else 0
+                    slope = mp.factorial(k - 1) * term / mp.beta(a, b)
+                    sign = -1 if place and k % 2 == 0 else 1
+                    assert ends[place] == pytest.approx(sign * float(slope), rel=1e-12)
+
+
+def test_shapes_and_ends_of_the_incomplete_beta() -> None:
+    density = ft.grad(ft.scipy.special.betainc, 2)
+    for a, b, x in [(2.0, 3.0, 0.0), (2.0, 3.0, 1.0), (1.0, 2.5, 0.0), (2.5, 1.0, 1.0)]:
+        for argument in (0, 1):
+            slope = ft.grad(density, argument)(a, b, x)
+            if (argument, x, (a, b)[argument]) in {(0, 0.0, 1.0), (1, 1.0, 1.0)}:
+                assert slope == -np.inf
+                continue
+            e, g = (1e-6, 0.0) if argument == 0 else (0.0, 1e-6)
+            expected = (density(a + e, b + g, x) - density(a - e, b - g, x)) / 2e-6
+            np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6)
