@@ -60,7 +60,7 @@ def _upwards(x: Array, order: int, first: Array, sign: float) -> Array:
 def _erfcx_slope(x: Array, order: int) -> Array:
     value: Array = sp.erfcx(x)
     found = _upwards(x, order, np.stack([value, 2.0 * x * value - _SLOPE]), 1.0)
-    real = x.real
+    real: Array = np.real(x)
     least = 4.0 / order if order < 3 else min(1.0, math.sqrt(_FEW / order))
     for begin, end in itertools.pairwise([least, *[edge for edge in _EDGES if edge > least]]):
         places = np.flatnonzero((real > begin) & (real <= end))
