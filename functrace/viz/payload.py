@@ -10,6 +10,7 @@ Layer: 8 (api).
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,11 +183,12 @@ class _Writer:
         kept = frozenset([r["var"] for r in self.residuals if not r["program"] and r["kept"]])
         plan = planned(program, ONE_BY_ONE)
         watched = {plan.memory.get(i, i) for i in kept}
-        held = [0] * len(plan.steps)
+        changes = [0] * (len(plan.steps) + 1)
         for variable, nbytes, first, last in plan.lifetimes:
             if variable in watched:
-                for n in range(first, last + 1):
-                    held[n] += nbytes
+                changes[first] += nbytes
+                changes[last + 1] -= nbytes
+        held = list(itertools.accumulate(changes[:-1]))
         places = {k: n for n, k in enumerate(program.equation_ids)}
         return {
             "ops": [places[step.first] for step in plan.steps],

@@ -212,6 +212,25 @@ def test_the_memory_timeline_is_that_of_running_it_operation_by_operation() -> N
     assert memory["peak"] == max(expected)
 
 
+def test_bytes_of_residuals_are_held_from_their_operation_to_their_last_reader() -> None:
+    def loss(x: Any) -> Any:
+        for _ in range(3):
+            x = np.tanh(x) * np.exp(x)
+        return np.sum(x)
+
+    data = ft.show(ft.grad(loss), np.ones(5)).data
+    residuals = [r for r in data["residuals"] if r["kept"]]
+    assert len(residuals) >= 6
+    place = {op: n for n, op in enumerate(data["memory"]["ops"])}
+    ops = data["programs"][0]["ops"]
+    expected = [0] * len(place)
+    for r in residuals:
+        readers = [k for k, op in enumerate(ops) if r["var"] in op["in"]]
+        for n in range(place[r["made"]], max(place[k] for k in readers) + 1):
+            expected[n] += r["bytes"]
+    assert data["memory"]["kept"] == expected
+
+
 def test_memory_of_a_loop_has_the_peak_of_its_body() -> None:
     x = np.ones(1000)
 
