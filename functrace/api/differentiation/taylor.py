@@ -74,7 +74,8 @@ def jet(
         f: a function of arrays (pytrees of them) to arrays (pytrees of them).
         primals: tuple of arguments of ``f``: the values of the curve.
         series: tuple with one sequence per argument: its derivatives of order 1, 2 …, like the
-            argument; all of the same length. ``None`` within means zeros.
+            argument; all of the same length. ``None`` within means zeros; where a derivative of
+            ``f`` is infinite, its product with given zeros is NaN, and with ``None`` nothing.
         factorial_scaled: True for derivatives, as above; False for Taylor coefficients, which are
             derivatives divided by the factorial of their order.
 

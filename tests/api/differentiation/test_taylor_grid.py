@@ -328,6 +328,12 @@ def test_incomplete_beta_with_infinite_derivatives_at_the_ends() -> None:
                     assert ends[place] == pytest.approx(sign * float(slope), rel=1e-12)
 
 
+def test_infinite_derivatives_in_jets() -> None:
+    f = lambda x: ft.scipy.special.betainc(1.5, 3.0, x)
+    _, found = ft.jet(f, (0.0,), ([1.0, None, None, None],))
+    np.testing.assert_array_equal(found, [0.0, np.inf, -np.inf, np.inf])
+
+
 def test_shapes_and_ends_of_the_incomplete_beta() -> None:
     density = ft.grad(ft.scipy.special.betainc, 2)
     for a, b, x in [(2.0, 3.0, 0.0), (2.0, 3.0, 1.0), (1.0, 2.5, 0.0), (2.5, 1.0, 1.0)]:
