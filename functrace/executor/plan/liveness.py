@@ -265,7 +265,12 @@ class PlanWalk:
             if extra is not None:
                 self.trace.free(extra)
             return
-        returned = [self._body(step, body, given) for body in step.bodies]
+        returned: list[list[_Returned]] = []
+        for body in step.bodies:
+            around = self._kept_around(step, body, work)
+            returned.append(self._body(step, body, given))
+            if around is not None:
+                self.trace.free(around)
         best = max(returned, key=_new_bytes) if isinstance(step.structure, Branch) else returned[-1]
         new: dict[int, Block] = {}
         for n, (j, (block, strides, nbytes)) in enumerate(zip(results, best, strict=True)):
@@ -275,6 +280,17 @@ class PlanWalk:
             if strides is not None and self._layouts is not None:
                 self._layouts.set(j, strides)
         self._point(step, reads, work)
+
+    def _kept_around(self, step: Step, body: Plan, work: int) -> Any:
+        """Allocate what a Python function that runs bodies keeps while a body runs: its results of
+        the step before, and its work memory, of which the body's outputs are a part.
+        """
+        if not work or isinstance(step.structure, Branch):
+            return None
+        avals, outputs = self.plan.program.avals, body.program.output_ids
+        kept = work + sum([avals[j].nbytes for j in self.plan.results(step)])
+        kept -= sum([body.program.avals[i].nbytes for i in outputs])
+        return self.trace.work(step, kept) if kept > 0 else None
 
     def _body(self, step: Step, body: Plan, given: Sequence[Value]) -> list[_Returned]:
         """Walk a body, and drop its outputs again; returns them."""

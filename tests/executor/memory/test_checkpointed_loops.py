@@ -31,3 +31,22 @@ def test_the_predicted_peak_is_the_measured_one(checkpoint: Any, jitted: bool) -
         run(X)
     predicted, found = ft.memory_plan(run)(X).peak_bytes, measured(lambda: run(X))
     assert abs(predicted - found) <= 0.1 * found + SLACK, (predicted, found)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_steps_with_temporary_arrays(backend: Any) -> None:
+    """While a step runs, its temporary arrays are alive with the residuals of the others."""
+    if backend == "native":
+        pytest.importorskip("llvmlite")
+    x = np.linspace(-1.0, 1.0, 90_000).reshape(300, 300)
+
+    def padded(_: Any, c: Any) -> Any:
+        c = np.sum(np.reshape(c, (300, 30, 10)).transpose(1, 0, 2).reshape(300, 300)[None], axis=0)
+        return np.tanh(np.sort(np.pad(c, 1)[1:-1, 1:-1], axis=1))
+
+    f = lambda x: np.sum(ft.fori_loop(0, 6, padded, x, checkpoint=2) * x)
+    run = ft.jit(ft.grad(f), backend=backend)
+    for _ in range(2):
+        run(x)
+    predicted, found = ft.memory_plan(run)(x).peak_bytes, measured(lambda: run(x))
+    assert abs(predicted - found) <= 0.1 * found + SLACK, (predicted, found)
