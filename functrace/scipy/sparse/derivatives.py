@@ -136,21 +136,19 @@ class SparsePlan:
             f"({self.forward} forward, {self.reverse} reverse)"
         )
 
-    def matrix(self, data: Array, format: Format = "csr") -> Any:
+    def matrix(self, data: Array, format: Format = "csr", *, is_traced: bool | None = None) -> Any:
         """Return the sparse array with some elements, in the order of rows, then of columns.
 
         Args:
             data: the elements, plain or traced, shape (nnz,).
             format: of the result, by SciPy's names.
+            is_traced: True for a `functrace.scipy.sparse.Sparse`, False for SciPy's sparse array; by
+                default, the former if the elements are traced.
         """
-        return self._matrix(data, format, isinstance(data, Tracer))
-
-    def _matrix(self, data: Array | Tracer, format: Format, is_traced: bool) -> Any:
-        """Return the elements as a `Sparse` where a transform traces, else as SciPy's sparse array."""
         pattern = self._pattern.columns, self._indptr, self._pattern.rows
         elements: Any = data if isinstance(data, Tracer) else np.asarray(data)
         made = Sparse(elements, pattern, self.shape, kept_format=format)
-        if is_traced:
+        if isinstance(data, Tracer) if is_traced is None else is_traced:
             return made.tocsc() if format == "csc" else made
         return as_scipy(made)
 
@@ -185,7 +183,8 @@ class SparseDerivative:
             plan, data, aux = self._run(args, kwargs)
             # (elements of a constant Jacobian are plain, for traced arguments, too)
             given = (data, *flatten((args, kwargs))[0])
-            matrix = plan._matrix(data, self._format, any(isinstance(x, Tracer) for x in given))
+            is_traced = any(isinstance(x, Tracer) for x in given)
+            matrix = plan.matrix(data, self._format, is_traced=is_traced)
             return (matrix, aux) if self._has_aux else matrix
         except BaseException as error:
             hide_own_frames(error)
