@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from functrace.control.choosing import chosen_residuals
+from functrace.control.choosing import ChosenResiduals, chosen_residuals
 from functrace.control.policies import RECOMPUTE, SAVE, Policy, is_policy
-from functrace.control.storages import recomputes
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import shape_of
-from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
+from functrace.ir.parts import Assembly, Rewrite, holds_kept, inline, output_avals, restrict
 from functrace.ir.primitive import (
+    RESULT,
     AccumulatingTranspose,
     Flags,
     Primitive,
@@ -37,13 +37,13 @@ from functrace.ir.primitive import (
 )
 from functrace.ir.program import Program
 from functrace.ir.tape import Op, Spec
+from functrace.ops.derivative_links import derivative_only_p, link, with_derivative_p
 from functrace.ops.naming import name_p
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.building import remembered
-from functrace.transforms.derivatives import as_differentiated, jvp_program, split_program
-from functrace.transforms.replay import tangent_program
+from functrace.transforms.derivatives import jvp_program, split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
@@ -52,7 +52,12 @@ if TYPE_CHECKING:
     from functrace.ir.numpy_source import SourceWriter, Spelling
     from functrace.ir.primitive import Operand, Runs
     from functrace.ir.program import Param
+    from functrace.tracing.recording import Recording
     from functrace.typing import Array
+
+
+LINK = ("link",)
+"""Name of tangents of links in the linear part of a call."""
 
 
 def call_program(program: Program, operands: Sequence[Any], policy: Policy = SAVE) -> list[Any]:
@@ -71,17 +76,30 @@ def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program
     """Merge inputs with the same traced value, so that one order of summation gives their
     cotangents.
     """
-    places: dict[Any, int] = {}
-    chosen = [
-        places.setdefault((x.ft_recording, x.ft_variable) if isinstance(x, Tracer) else k, k)
+    keys = [
+        (x.ft_recording, x.ft_variable) if isinstance(x, Tracer) else k
         for k, x in enumerate(operands)
     ]
-    if len(places) == len(operands):
-        return program, operands
+    program, places = _with_merged_inputs(program, keys)
+    return program, operands if len(places) == len(operands) else [operands[k] for k in places]
+
+
+def _with_merged_inputs(program: Program, keys: Sequence[Any]) -> tuple[Program, list[int]]:
+    """Merge the inputs with equal keys; return the program, and the places of those that stay."""
+    places: dict[Any, int] = {}
+    chosen = [places.setdefault(key, k) for k, key in enumerate(keys)]
+    if len(places) == len(keys):
+        return program, list(places.values())
     write, ids = Rewrite(program, places.values()), program.input_ids
     for i, k in zip(ids, chosen, strict=True):
         write.moved[i] = write.moved[ids[k]]
-    return write.finish(write.keep_all()).interned(), [operands[k] for k in places.values()]
+    return write.finish(write.keep_all()).interned(), list(places.values())
+
+
+def _merged(operands: Sequence[int], program: Program, policy: Policy) -> tuple[Any, Any]:
+    """Merge repeated operands of a call: variables."""
+    program, places = _with_merged_inputs(program, operands)
+    return tuple([operands[k] for k in places]), (program, policy)
 
 
 def evaluate_fresh(program: Program, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -203,69 +221,51 @@ def _pushed(program: Program, active: Sequence[bool]) -> tuple[Program, tuple[bo
 def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:
     active = [t is not None for t in tangents]
     moved = [t for t in tangents if t is not None]
-    if isinstance(policy, tuple) and policy[:1] == RECOMPUTE:
-        return _recomputing(primals, moved, active, program, policy)
-    if recomputes(policy):
-        program = inline(program, plain_call)
+    program = inline(program, plain_call)
     split = split_program(program, active)
     count = len(program.output_ids)
-    if policy != SAVE:
-        split = chosen_residuals(split, count, policy)
-    results = call_program(split.forward.interned(), primals, policy)
+    made = split if policy == SAVE else _chosen(program, active, policy)
+    results = call_program(made.forward.interned(), primals, policy)
     from_word = {"input": primals, "output": results[:count], "new": results[count:]}
-    residuals = [from_word[word][place] for word, place in split.sources]
-    found = iter(call_program(split.linear.interned(), [*residuals, *moved], policy))
+    residuals = [
+        from_word[word][place]
+        if word in from_word
+        else link((primals if word == "input link" else results)[place])
+        for word, place in made.sources
+    ]
+    given, linear = [*residuals, *moved], made.linear
+    reached = [i for i, flag in zip(program.output_ids, split.active, strict=True) if flag]
+    # A tangent that is that of an operand, or of another result, has one sum of cotangents with it.
+    pushed: dict[int, Any] = dict(zip(linear.input_ids, given, strict=True))
+    are_links: dict[int, bool] = {}
+    for i, j in zip(linear.output_ids, reached, strict=True):
+        if i not in pushed:
+            is_link = program.ops[j][0] is derivative_only_p
+            are_links[i] = are_links.get(i, policy != SAVE) and is_link
+    if are_links:
+        own = list(are_links)
+        part = restrict(linear, linear.input_ids, own, keep=True).program
+        part = _named_links(part, list(are_links.values()))
+        pushed.update(zip(own, call_program(part.interned(), given, policy), strict=True))
+    found = iter([pushed[i] for i in linear.output_ids])
     return results[:count], [next(found) if flag else None for flag in split.active]
 
 
-def _recomputing(
-    primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[Any, ...]
-) -> Any:
-    """Keep the operands and named values; the linear part rematerializes all others."""
-    program = inline(program, plain_call)
-    names = policy[1:]
-    named = [
-        k
-        for k, _ in program.schedule
-        if program.ops[k][0] is name_p and program.ops[k][2][0] in names
+def _named_links(linear: Program, are_links: Sequence[bool]) -> Program:
+    """Name the outputs of a linear program that are tangents of links."""
+    if not any(are_links):
+        return linear
+    write = Rewrite(linear)
+    outputs = [
+        write.place(name_p, (i,), LINK) if flag else i
+        for i, flag in zip(write.keep_all(), are_links, strict=True)
     ]
-    pushed, needed = _tangents(program, active, named)
-    kept = [i for i in needed if i not in program.input_ids]
-    build = restrict(program, program.input_ids, [*program.output_ids, *kept], effects=True)
-    place = {i: k for k, i in enumerate(program.input_ids)}
-    count = len(program.output_ids)
-    forward = as_differentiated(build.program, [active[place[i]] for i in build.used])
-    results = call_program(forward.interned(), [primals[place[i]] for i in build.used], policy)
-    saved = dict(zip(kept, results[count:], strict=True))
-    residuals = [saved[i] if i in saved else primals[place[i]] for i in needed]
-    moving = [False] * len(needed) + [True] * len(moved)
-    flags = mapped_outputs(pushed, moving)  # the others have zeros, which would count as tangents
-    part = restrict(
-        pushed,
-        pushed.input_ids,
-        [i for i, flag in zip(pushed.output_ids, flags, strict=True) if flag],
-        keep=True,
-    )
-    found = iter(call_program(without_kept(part.program).interned(), [*residuals, *moved], policy))
-    return results[:count], [next(found) if flag else None for flag in flags]
+    return write.finish(outputs)
 
 
-def _tangents(
-    program: Program, active: list[bool], named: list[int]
-) -> tuple[Program, tuple[int, ...]]:
-    """Return the program of the tangents, and the saved variables that it needs.
-
-    The derivative of an operation may read its result, of which ``name`` is a copy: then the result
-    itself is saved.
-    """
-    inputs = program.input_ids
-    results = {k: program.ops[k][1][0] for k in named}
-    saved = [*named, *[i for i in results.values() if i >= 0 and i not in inputs], *inputs]
-    pushed, needed = tangent_program(program, active, list(dict.fromkeys(saved)))
-    twice = {k for k in named if k in needed and results[k] in needed and results[k] not in inputs}
-    if not twice:
-        return pushed, needed
-    return tangent_program(program, active, [i for i in dict.fromkeys(saved) if i not in twice])
+def _chosen(program: Program, active: Sequence[bool], policy: Policy) -> ChosenResiduals:
+    split = split_program(program, active)
+    return chosen_residuals(split, len(program.output_ids), policy)
 
 
 def _transpose(
@@ -275,14 +275,65 @@ def _transpose(
 ) -> Any:
     *operands, program, policy = rest
     found = transposed_program(program, [is_linear(x) for x in operands], cts, before)
-    results = call_program(
-        found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy
-    )
+    transposed, given = found.program, [*[operands[k] for k in found.values], *found.cotangents]
+    if isinstance(policy, tuple) and policy[:1] == RECOMPUTE:
+        links = [
+            ct
+            for ct, i in zip(cts, program.output_ids, strict=True)
+            if program.ops[i][0] is name_p and program.ops[i][2] == LINK
+        ]
+        transposed, given = _recomputed(transposed, given, links)
+    results = call_program(transposed.interned(), given, policy)
     made = list(at_places(results, found.linear, len(operands)))
     for k, ct in enumerate(before or ()):
         if made[k] is None:  # an operand on which the transposed part does not depend
             made[k] = ct
     return made
+
+
+def _recomputed(
+    program: Program, operands: list[Any], links: Sequence[Any]
+) -> tuple[Program, list[Any]]:
+    """Recompute cotangents of links, too: the reverse pass that computes them runs again.
+
+    They would else be kept from where a recomputed value was read to where it was first computed:
+    as much memory as all residuals take.
+
+    Args:
+        program, operands: the transposed program of the first computation, and its operands.
+        links: operands that are cotangents of links.
+    """
+    makers: dict[tuple[Recording, int], list[int]] = {}  # by call, places of its results
+    for place, x in enumerate(operands):
+        if isinstance(x, Tracer) and any(x is ct for ct in links):
+            recording, k = x.ft_recording, x.ft_variable
+            while recording.primitives[k] is RESULT:
+                k -= 1
+            policy = recording.params[k][1] if recording.primitives[k] is call_p else None
+            if isinstance(policy, tuple) and policy[:1] == RECOMPUTE:
+                makers.setdefault((recording, k), []).append(place)
+    if not makers:
+        return program, operands
+    build = Assembly()
+    inside = [build.input(program.avals[i]) for i in program.input_ids]
+    given = list(operands)
+    for (recording, k), places in makers.items():
+        called: Program = recording.params[k][0]
+        outputs: list[int] = [
+            called.output_ids[operands[place].ft_variable - k] for place in places
+        ]
+        part = restrict(called, called.input_ids, outputs)
+        read = [
+            i
+            for i, j in zip(recording.operands[k], called.input_ids, strict=True)
+            if j in part.used
+        ]
+        again = build.splice(part.program, [build.input(called.avals[j]) for j in part.used])
+        given += [recording.handle(i) if i >= 0 else recording.literals[~i] for i in read]
+        for place, value in zip(places, again, strict=True):
+            inside[place] = build.place(with_derivative_p, (value, inside[place]), ())
+            given[place] = link(operands[place])
+    return build.program(build.splice(program, inside), program.name), given
 
 
 def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple[Any, ...]:
@@ -344,7 +395,7 @@ call_p = Primitive(
     eval=_eval,
     aval=_aval,
     jvp=ReplacingJvp(jvp=_jvp, linearize=_linearize),
-    transpose=AccumulatingTranspose(_transpose),
+    transpose=AccumulatingTranspose(_transpose, _merged),
     batch=_batch,
     params=("program", "policy"),
     many=True,

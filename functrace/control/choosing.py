@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple, final
 from functrace.control.policies import RECOMPUTE, Candidate, Policy
 from functrace.control.residuals import pack_p, unpack_p
 from functrace.control.storages import Storage, StorageChain, recomputes, saved_in
+from functrace.ir.aval import is_differentiable
 from functrace.ir.parts import Assembly, Rewrite, restrict, without_kept
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ops.broadcasting import ELEMENTWISE
+from functrace.ops.derivative_links import derivative_only_p, with_derivative_p
 from functrace.ops.naming import BUDGET_PREFIX, name_p
 from functrace.transforms.derivatives import SplitProgram
 
@@ -28,16 +30,31 @@ if TYPE_CHECKING:
     from functrace.ir.program import Program
 
 
-def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> SplitProgram:
+class ChosenResiduals(NamedTuple):
+    """Result of `chosen_residuals`.
+
+    Args:
+        forward: the program of the outputs, then of kept values that are neither inputs nor outputs,
+            then of links (ops/derivative_links.py).
+        linear: from kept values, links and tangents to tangents. It unpacks stored values, and
+            recomputes others.
+        sources: origin of each kept value and link: ``("input", place)``, ``("output", place)`` or
+            ``("new", place)``; or ``("input link", place)`` or ``("output link", place)``, for the
+            link to an input or output.
+    """
+
+    forward: Program
+    linear: Program
+    sources: tuple[tuple[str, int], ...]
+
+
+def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> ChosenResiduals:
     """Return the programs of a linearization in which a policy decides about each residual.
 
     Args:
         split: the two programs, with all residuals saved.
         count: number of outputs that are no residuals.
         policy: the policy.
-
-    Returns:
-        programs with the same meaning. The linear one unpacks stored values, and recomputes others.
     """
     forward = split.forward
     variables = {
@@ -46,25 +63,68 @@ def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> SplitPr
         "new": forward.output_ids[count:],
     }
     residuals = [variables[word][place] for word, place in split.sources]
-    named = NamedValues(forward)
+    named = NamedValues(
+        forward, with_budgets=policy[:1] == RECOMPUTE if isinstance(policy, tuple) else False
+    )
     kept = _kept(named, residuals, policy)
     replay = restrict(forward, tuple(kept), residuals, effects=False)
     kept = {i: kept[i] for i in replay.used}
     inputs = {i: k for k, i in enumerate(forward.input_ids)}
-    outputs = {named.values[i]: k for k, i in enumerate(forward.output_ids[:count])}
-    made = _forward(forward, count, kept, {*inputs, *outputs})
+    outputs = {i: k for k, i in enumerate(forward.output_ids[:count])}
+    values = {named.values[i]: k for i, k in outputs.items()}
     sources: list[tuple[str, int]] = []
     new = 0
     for i, storage in kept.items():
         if storage is None and i in inputs:
             sources.append(("input", inputs[i]))
-        elif storage is None and i in outputs:
-            sources.append(("output", outputs[i]))
+        elif storage is None and i in values:
+            sources.append(("output", values[i]))
         else:
             sources.append(("new", new))
             new += 1
-    linear = _linear(split.linear, without_kept(replay.program), kept)
-    return SplitProgram(made, linear, tuple(sources), split.active)
+    firsts = {i: _first_of(forward, i) for i in residuals}
+    linked = list(
+        dict.fromkeys(
+            first
+            for i, first in firsts.items()
+            if (first != i or i not in kept or kept[i] is not None)
+            and is_differentiable(forward.avals[i])
+        )
+    )
+    inner: list[int] = []
+    links = {
+        forward.ops[i][1][0]: k
+        for i, k in outputs.items()
+        if forward.ops[i][0] is derivative_only_p
+    }
+    before = {
+        operands[1] for primitive, operands, _ in forward.ops if primitive is with_derivative_p
+    }
+    for i in linked:
+        if i in links:  # one link per value, so that its cotangents have one sum
+            sources.append(("output", links[i]))
+        elif i in inputs:
+            sources.append(("input" if i in before else "input link", inputs[i]))
+        elif i in outputs:
+            sources.append(("output link", outputs[i]))
+        else:
+            sources.append(("new", new + len(inner)))
+            inner.append(i)
+    made = _forward(forward, count, kept, {*inputs, *values}, inner)
+    number = {i: n for n, i in enumerate(linked)}
+    places = [
+        number.get(firsts[i]) if firsts[i] != i or i not in kept or kept[i] is not None else None
+        for i in residuals
+    ]
+    linear = _linear(split.linear, without_kept(replay.program), kept, places)
+    return ChosenResiduals(made, linear, tuple(sources))
+
+
+def _first_of(program: Program, i: int) -> int:
+    """Return the link whose derivative a value has, if it was recomputed before; else itself."""
+    while program.ops[i][0] in (with_derivative_p, derivative_only_p):
+        i = program.ops[i][1][-1]
+    return i
 
 
 @final
@@ -73,20 +133,22 @@ class NamedValues:
 
     Args:
         program: the program.
+        with_budgets: True to include the names that `functrace.policies.budget` gives.
 
     Attributes:
         values: by variable, the one that it names, or itself.
         variables: by value that has names, the variables with these names.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, with_budgets: bool = False) -> None:
         self.program = program
         self.values = list(range(len(program.ops)))
         self.variables: dict[int, list[int]] = {}
         for k, (primitive, operands, params) in enumerate(program.ops):
             if primitive is name_p and operands[0] >= 0:
                 self.values[k] = self.values[operands[0]]
-                if params != RECOMPUTE and not params[0].startswith(BUDGET_PREFIX):
+                is_of_budget = params[0].startswith(BUDGET_PREFIX)
+                if params != RECOMPUTE and (with_budgets or not is_of_budget):
                     self.variables.setdefault(self.values[k], []).append(k)
 
     def candidates(self, value: int) -> list[Candidate]:
@@ -131,28 +193,30 @@ def _one(storages: tuple[Storage, ...]) -> Storage | None:
 
 
 def _forward(
-    forward: Program, count: int, kept: dict[int, Storage | None], present: Set[int]
+    forward: Program,
+    count: int,
+    kept: dict[int, Storage | None],
+    present: Set[int],
+    linked: Sequence[int],
 ) -> Program:
-    """Return the program of the outputs, then of kept values that are not ``present``: inputs and
-    outputs.
+    """Return the program of the outputs, then of kept values that are not ``present`` (inputs and
+    outputs), then of links to ``linked`` values.
 
     A stored value is packed as soon as it is computed. Operations that only residuals need also run
     as early as possible, so that their operands can be freed.
     """
     outputs = forward.output_ids[:count]
-    part = restrict(forward, forward.input_ids, [*outputs, *kept], keep=True).program
-    ids = dict(zip(kept, part.output_ids[count:], strict=True))
+    part = restrict(forward, forward.input_ids, [*outputs, *kept, *linked], keep=True).program
+    ids = dict(zip([*kept, *linked], part.output_ids[count:], strict=True))
     storages = {ids[i]: storage for i, storage in kept.items() if storage is not None}
-    if not storages:
-        new = [ids[i] for i in kept if i not in present]
-        return restrict(part, part.input_ids, [*part.output_ids[:count], *new], keep=True).program
     write, packed = _packing_soon(part, count, storages)
     new = [
         packed[ids[i]] if storage is not None else write.operand(ids[i])
         for i, storage in kept.items()
         if storage is not None or i not in present
     ]
-    return write.finish([*map(write.operand, part.output_ids[:count]), *new])
+    links = [write.place(derivative_only_p, (write.operand(ids[i]),), ()) for i in linked]
+    return write.finish([*map(write.operand, part.output_ids[:count]), *new, *links])
 
 
 def _packing_soon(
@@ -177,20 +241,36 @@ def _packing_soon(
     return write, packed
 
 
-def _linear(linear: Program, replay: Program, kept: dict[int, Storage | None]) -> Program:
+def _linear(
+    linear: Program,
+    replay: Program,
+    kept: dict[int, Storage | None],
+    places: Sequence[int | None],
+) -> Program:
     """Return the linear program of the kept values, which unpacks them and recomputes the
     residuals.
+
+    Args:
+        linear: the linear program of all residuals.
+        replay: from kept values to residuals.
+        kept: the kept values.
+        places: by residual, the place of its link among the links; ``None`` if it has none.
     """
     build = Assembly()
     values = [build.input(replay.avals[i]) for i in replay.input_ids]
+    avals = dict(zip(places, [replay.avals[i] for i in replay.output_ids], strict=True))
+    links = [build.input(avals[n]) for n in range(len(avals) - (None in avals))]
     count = len(replay.output_ids)
     tangents = [build.input(linear.avals[i]) for i in linear.input_ids[count:]]
     values = [
         value if storage is None else build.place(unpack_p, (value,), ())
         for value, storage in zip(values, kept.values(), strict=True)
     ]
-    outputs = build.splice(linear, [*build.splice(replay, values), *tangents])
-    return build.program(outputs, linear.name)
+    residuals = [
+        i if n is None else build.place(with_derivative_p, (i, links[n]), ())
+        for i, n in zip(build.splice(replay, values), places, strict=True)
+    ]
+    return build.program(build.splice(linear, [*residuals, *tangents]), linear.name)
 
 
 # -- description of a value ------------------------------------------------------------------------
@@ -244,7 +324,7 @@ def _origin(program: Program, variable: int, name: str | None, *, is_inside: boo
     primitive, operands, params = program.ops[first]
     if primitive is name_p:
         return _origin(program, operands[0], name or params[0], is_inside=is_inside)
-    if primitive in (pack_p, unpack_p):
+    if primitive in (pack_p, unpack_p, with_derivative_p):
         return _origin(program, operands[0], name, is_inside=is_inside)
     holds = primitive.holds
     if holds is not None:

@@ -169,9 +169,13 @@ class AccumulatingTranspose:
     Args:
         rule: called as ``(cotangents, before, *operands, *params)``; ``before`` has a cotangent or
             ``None`` per operand, which the cotangent returned for a linear operand must include.
+        merged: called as ``merged(operands, *params)``, with variables; returns operands without
+            repeats, and the params for them. Without it, the cotangents of a repeated operand are
+            summed by the walk.
     """
 
     rule: OntoRule
+    merged: Callable[..., tuple[tuple[int, ...], Any]] | None = None
 
     def __call__(self, cts: Array | Tangents, *rest: Any) -> Any:
         """Transpose without existing cotangents."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.ir.primitive import LINEAR, Primitive
+from functrace.ops import counts
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 
@@ -20,6 +21,7 @@ name_p = Primitive(
     batch=lambda operands, is_batched, name: bind(name_p, operands, (name,)),
     params=("name",),
     view=True,
+    flops=counts.moved,
     written="{0}",
 )
 """``name x {name="h"}``: the identity, which names a value."""

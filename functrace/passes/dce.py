@@ -76,7 +76,8 @@ def _with_results(params: Any, places: list[int]) -> Any:
     """Return the params, with programs restricted to some of their results."""
     if isinstance(params, Program):
         outputs = [params.output_ids[n] for n in places]
-        return restrict(params, params.input_ids, outputs, keep=True).program.interned()
+        part = restrict(params, params.input_ids, outputs, keep=True).program
+        return drop_dead_results(part).interned()
     parts: Any = params
     return (
         tuple([_with_results(part, places) for part in parts]) if type(params) is tuple else params

@@ -12,6 +12,8 @@ from functrace.ir.parts import Rewrite, inline
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ops.naming import name_p
+from functrace.passes.dce import drop_dead_results
+from functrace.passes.derivative_links import without_links
 
 
 def called_program(op: Op) -> Program | None:
@@ -38,12 +40,16 @@ def inline_calls(program: Program) -> Program:
     Cost:
         nothing without calls; otherwise about 2 us per equation.
     """
-    if not any(
+    if any(
         primitive.holds is not None and primitive.holds.called_program is not None
         for primitive in program.kinds
     ):
-        return program
-    return inline(program, called_program, _apart)
+        program = inline(program, called_program, _apart)
+    return without_links(program, _inlined)
+
+
+def _inlined(program: Program) -> Program:
+    return drop_dead_results(inline_calls(program)).interned()
 
 
 def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:

@@ -22,6 +22,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
 from functrace.numpy.arrays.recording import ArrayRecording
+from functrace.ops.derivative_links import with_derivative_p
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape
@@ -85,6 +86,8 @@ def pull_cotangents(
     Returns:
         ``cotangents``, with those of linear inputs, and of variables before the range.
     """
+    last = len(ops) if end is None else end
+    links = linked_variables(ops, linear, begin, last)
     stand_ins: dict[ShapeDtype, LinearOperand] = {}
 
     def stand_in(aval: ShapeDtype) -> LinearOperand:
@@ -93,7 +96,7 @@ def pull_cotangents(
             found = stand_ins[aval] = LinearOperand(aval)
         return found
 
-    for k in range((len(ops) if end is None else end) - 1, begin - 1, -1):
+    for k in range(last - 1, begin - 1, -1):
         primitive, operands, params = ops[k]
         if not operands or primitive is RESULT:
             continue
@@ -108,7 +111,11 @@ def pull_cotangents(
             ct = cotangents.pop(k, None)
             if ct is None:
                 continue
+        if links:
+            operands = tuple([links.get(i, i) for i in operands])
         rule = primitive.transpose
+        if isinstance(rule, AccumulatingTranspose) and rule.merged is not None:
+            operands, params = rule.merged(operands, *params)
         if isinstance(rule, NoRule):
             raise NotDifferentiableError(
                 f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead
@@ -138,6 +145,18 @@ def pull_cotangents(
         if missing:
             into.origins.extend([reverse_origin(origins[k] if origins else k)] * missing)
     return cotangents
+
+
+def linked_variables(ops: Sequence[Op], linear: set[int], begin: int, end: int) -> dict[int, int]:
+    """Return, by variable that has the derivative of a link, that link: its cotangents are the
+    link's, and have one sum (ops/derivative_links.py).
+    """
+    links: dict[int, int] = {}
+    for k in range(begin, end):
+        primitive, operands, _ = ops[k]
+        if primitive is with_derivative_p and operands[1] in linear:
+            links[k] = links.get(operands[1], operands[1])
+    return links
 
 
 def linear_variables(ops: Sequence[Any], inputs: Sequence[int]) -> set[int]:
@@ -208,8 +227,10 @@ def transpose_program(
     for i, flag in zip(chosen, onto or [], strict=False):
         if flag:
             cotangents[i] = into.new_input(program.avals[i])
+    links = linked_variables(program.ops, linear, 0, len(program.ops))
     for i, ct in given:
         if i in linear:
+            i = links.get(i, i)
             cotangents[i] = add(cotangents[i], ct) if i in cotangents else ct
     pull_cotangents(program.ops, program.avals, linear, value, cotangents, into)
     outs = [operand_of(into, cotangents.get(i), program.avals[i]) for i in chosen]

@@ -21,6 +21,7 @@ from functrace.executor.runner import WITH_OWN_LINES
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.passes import PIPELINE, Pass, optimized
+from functrace.passes.derivative_links import without_links
 
 if TYPE_CHECKING:
     from functrace.ir.aval import ShapeDtype
@@ -187,7 +188,7 @@ class XlaProgram:
         from functrace.xla.scope import on_devices, on_host_array, replicated, seen_once
 
         own = [row for row in passes if row.stage != "off"]  # (what can be off is for NumPy's plan)
-        self.program = optimized(program, (*BEFORE_LOWERING, *own))
+        self.program = optimized(without_links(program), (*BEFORE_LOWERING, *own))
         closed, constants = closed_over(self.program, is_argument)
         _warn_of_length(closed)
         options = Options(backend.host_callbacks)

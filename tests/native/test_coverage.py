@@ -40,6 +40,7 @@ HOST = {
         pushforward root unpack
     """,
     "it always raises": "refused",
+    "inlining drops it, with the calls": "derivative_only with_derivative",
     "its schedule runs step by step in Python": """
         checkpointed_forward checkpointed_loop checkpointed_reverse checkpointed_tangents
     """,

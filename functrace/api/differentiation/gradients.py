@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, final, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, TypeAlias, final, overload
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.numpy.arrays.traced_array import TracedArray
+from functrace.passes.derivative_links import without_unread_residuals
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording
@@ -616,20 +617,33 @@ class Pushforward(_LinearMap):
             raise
 
 
+LinearizedRunners: TypeAlias = tuple[tuple[Runner, Runner], tuple[Runner, Runner]]
+"""Runners of a forward program and of its linear one: those for traced arguments, whose residuals
+have derivatives, and those for plain arrays."""
+
+
+def is_plain(arguments: Sequence[Any]) -> bool:
+    """Return True if no argument is traced."""
+    return not any(isinstance(x, Tracer) for x in arguments)
+
+
 def linearized(kind: type[_LinearMap], call: RecordedCall, point: Primals, has_aux: bool) -> Any:
     """Return the result, the derivative at a point, and auxiliary data if any, for `vjp` and
     `linearize`."""
     count = len(call.outputs)
 
-    def build(program: Program) -> tuple[Runner, Runner]:
+    def build(program: Program) -> LinearizedRunners:
         of = pullback_programs if kind is Pullback else linearize_program
-        forward, linear = of(program, point.flags(program), count)
-        return Runner(forward), Runner(linear)
+        made = of(program, point.flags(program), count)
+        run = without_unread_residuals(*made, len(program.output_ids))
+        traced = Runner(made[0]), Runner(made[1])
+        return traced, traced if run[0] is made[0] else (Runner(run[0]), Runner(run[1]))
 
     key = (kind.__name__, point.active, count)
-    (forward, derivative), arguments = call.transformed(
+    (traced, plain), arguments = call.transformed(
         *(under_policy(key, build, point.active) if ENTERED else (key, build))
     )
+    forward, derivative = plain if is_plain(arguments) else traced
     flat = forward(arguments, call.lines)
     end = count + call.auxiliary
     out = unflatten(call.out_tree, flat[:count])

@@ -30,6 +30,7 @@ from functrace.api.differentiation.gradients import (
     check_differentiable,
     grad,
     grad_transform,
+    is_plain,
     jvp,
     real_output,
 )
@@ -42,6 +43,7 @@ from functrace.ir.parts import inline, restrict
 from functrace.ir.program import Program
 from functrace.numpy.arrays.recording import ArrayRecording
 from functrace.ops.shaping import moveaxis, reshape
+from functrace.passes.derivative_links import without_unread_residuals
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.derivatives import pullback_programs
 from functrace.transforms.sparsity import compressed_jacobian, compressed_pullback
@@ -143,9 +145,10 @@ def jacrev(
                 return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
             count = len(avals)
             build = functools.partial(_rows_of, point, count)
-            found, arguments = call.transformed(
+            (traced, plain), arguments = call.transformed(
                 *under_policy(("jacrev", point.active, count), build, point.active)
             )
+            found = plain if is_plain(arguments) else traced
             flat = found.forward(arguments, call.lines)
         behind = count + call.auxiliary
         residuals = list(flat[behind:])
@@ -177,13 +180,24 @@ class _ReverseJacobian(NamedTuple):
     is_whole: bool
 
 
-def _rows_of(point: Primals, count: int, program: Program) -> _ReverseJacobian:
-    """Build the pullback of a function, or the whole Jacobian if its sparsity allows few
-    pullbacks."""
+def _rows_of(
+    point: Primals, count: int, program: Program
+) -> tuple[_ReverseJacobian, _ReverseJacobian]:
+    """Build the pullback of a function, or the whole Jacobian if its sparsity allows few pullbacks:
+    for traced arguments, and for plain arrays.
+    """
     active = point.flags(program)
-    forward, pulled = pullback_programs(program, active, count)
-    compressed = compressed_pullback(without_calls(program), pulled, active, count)
-    return _ReverseJacobian(Runner(forward), Runner(compressed or pulled), compressed is not None)
+    made = pullback_programs(program, active, count)
+    run = without_unread_residuals(*made, len(program.output_ids))
+
+    def rows(forward: Program, pulled: Program) -> _ReverseJacobian:
+        compressed = compressed_pullback(without_calls(program), pulled, active, count)
+        return _ReverseJacobian(
+            Runner(forward), Runner(compressed or pulled), compressed is not None
+        )
+
+    traced = rows(*made)
+    return traced, traced if run[0] is made[0] else rows(*run)
 
 
 def without_calls(program: Program) -> Program:

@@ -51,11 +51,11 @@ def checkpoint(
 
     By default all residuals are recomputed: ``f`` itself is called once, and the reverse pass
     replays the part of its recorded program that the derivative depends on. Values and derivatives
-    are the same, bit for bit, also those of forward mode over reverse mode (`hessian`, jvp of
-    ``grad``). Three derivatives sum the same terms in another order, so that their last bits may
-    differ: reverse mode over reverse mode, which differentiates a value and its replay apart (the
-    same order would need all residuals in memory); that by a value which ``f`` closes over, under
-    `vmap`, which calls ``f`` for all examples at once; and, with ``binomial``, that by a value which
+    are the same, bit for bit, to any order and in every mode. (A function that calls `cond` outside
+    of ``jit`` runs the branch taken; here the choice is recorded, so that second derivatives may sum
+    in another order.) Two derivatives sum the same terms in another order, so that their last bits
+    may differ: that by a value which ``f`` closes over, under `vmap`, which calls ``f`` for all
+    examples at once; and, with ``binomial``, that by a value which
     a step reads more than once, whose cotangents are summed by step. In the body of a `scan` whose
     initial carry is not in C order (in Fortran order, or broadcast by `vmap`), the first step runs
     again in C order, in which products may round otherwise.
@@ -95,7 +95,9 @@ def checkpoint(
 
     Cost:
         up to one more run of ``f`` in the derivative. Memory: the operands of ``f`` are kept,
-        instead of one or more values per operation.
+        instead of one or more values per operation. Reverse mode over reverse mode also runs the
+        reverse pass of ``f`` once more, and keeps its operands; in the body of a loop it keeps the
+        cotangents of residuals of all steps instead (forward mode over reverse mode does not).
 
     Source:
         Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), on trading recomputation

@@ -397,13 +397,14 @@ def _reader(
     if primitive is unpack_p:
         return _reader(linear, reader, operations) or ("", None)
     holds = primitive.holds
-    for program, place in (
-        holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ()
-    ):
+    fed = holds.feeds(operands.index(variable), *params) if holds and holds.feeds else ()
+    for program, place in fed:
         inner = inline_calls(program)
         found = _reader(inner, inner.input_ids[place], operations)
         if found is not None:
             return found
+    if fed:
+        return None
     position = linear.position(reader)
     names = set[str]() if position is None else operations.get(plain_position(position), set())
     return f"derivative of {next(iter(names))}" if len(names) == 1 else "derivative", linear.source(
