@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -530,12 +530,17 @@ def cache() -> list[Tier]:
         >>> ft.debug.cache()[-1].name, ft.debug.cache()[-1].operations
         ('instructions', 499)
     """
-    made = [
-        part
-        for made in CACHE.made()
-        for part in (cast("tuple[object, ...]", made) if isinstance(made, tuple) else (made,))
-    ]
-    return [part.tier for part in made if isinstance(part, Runner)]
+    runners = {id(runner): runner for made in CACHE.made() for runner in _runners(made)}
+    return [runner.tier for runner in runners.values()]
+
+
+def _runners(made: object) -> Iterator[Runner]:
+    """Yield the runners in what a cache holds for a program."""
+    if isinstance(made, Runner):
+        yield made
+    elif isinstance(made, tuple):
+        for part in cast("tuple[object, ...]", made):
+            yield from _runners(part)
 
 
 class _AnyField:

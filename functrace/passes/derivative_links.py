@@ -14,6 +14,7 @@ import numpy as np
 from functrace.control.call import call_p
 from functrace.control.cond import cond_p
 from functrace.control.scan import scan_p
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.check import sub_programs_of
 from functrace.ir.parts import Rewrite, compact, restrict, with_programs
 from functrace.ir.primitive import RESULT
@@ -43,7 +44,8 @@ def without_links(program: Program, part: Callable[[Program], Program] = _itself
 
     def zeros(i: int) -> int:
         aval = program.avals[i]
-        return write.place(broadcast_to_p, (write.literal(aval.dtype.type(0)),), (aval.shape,))
+        zero = write.constant(aval.dtype.type(0), ShapeDtype((), aval.dtype))
+        return write.place(broadcast_to_p, (zero,), (aval.shape,))
 
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
@@ -176,7 +178,6 @@ def _is_zeros(program: Program, i: int) -> bool:
     if _is_link(program, i):
         return True
     primitive, operands, _ = program.ops[i]
-    value = program.constant_values.get(i)
-    if primitive is broadcast_to_p:
-        value = program.literals[~operands[0]] if operands[0] < 0 else None
+    (i,) = operands if primitive is broadcast_to_p else (i,)
+    value = program.literals[~i] if i < 0 else program.constant_values.get(i)
     return isinstance(value, np.ndarray | np.generic | float | int) and not np.any(value)

@@ -18,6 +18,7 @@ from functrace.errors import ArgumentError, ShapeError, entry
 from functrace.executor.profile import profile_program
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
+from functrace.passes.derivative_links import without_links
 from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten
 from functrace.viz.page import ProgramPage
@@ -88,6 +89,7 @@ def show(
     else:
         title = described(f)
         program, values = trace_concrete(f, args, kwargs, f"show of {function_name(f)}")
+    program = without_links(program)
     times = None
     if profile:
         if values is None:

@@ -458,3 +458,12 @@ def test_a_large_program_is_collapsed() -> None:
     page = ft.show(ft.grad(unrolled), np.ones(4))
     assert page.data["totals"]["operations"] > 2000
     assert len(page.data["programs"][0]["groups"]) <= 20
+
+
+def test_a_page_has_no_links_between_values_and_recomputed_ones() -> None:
+    step = ft.checkpoint(lambda c: np.sin(c) * np.exp(c))
+    f = lambda x: np.sum(ft.scan(lambda c, _: (step(c), None), x, None, length=3)[0] + step(x))
+    assert "derivative_only" in str(ft.trace(ft.grad(f))(np.ones(3)))
+    data = ft.show(ft.grad(f), np.ones(3)).data
+    names = {op["p"] for part in data["programs"] for op in part["ops"]}
+    assert "call" in names and names.isdisjoint({"derivative_only", "with_derivative"})

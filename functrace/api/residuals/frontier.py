@@ -19,7 +19,6 @@ import itertools
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple, final
 
 from functrace.api.residuals.derivative_costs import (
@@ -40,6 +39,7 @@ from functrace.control.policies import RECOMPUTE
 from functrace.ir.parts import Assembly, Rewrite, inline
 from functrace.ir.program import Program
 from functrace.ir.structures import Loop
+from functrace.locks import cached_property
 from functrace.transforms import is_differentiable
 
 RESERVED = (64 << 20, 0.02), (256 << 20, 0.15)
