@@ -1,4 +1,5 @@
-"""Lowerings of `functrace.ops.checks`, `functrace.ops.solutions` and `functrace.ops.naming`.
+"""Lowerings of `functrace.ops.checks`, `functrace.ops.solutions`, `functrace.ops.naming` and
+`functrace.ops.derivative_links`.
 
 Layer: 7.
 """
@@ -7,6 +8,8 @@ from __future__ import annotations
 
 import builtins
 from typing import Any
+
+from jax import lax
 
 from functrace.errors import NotDifferentiableError
 from functrace.ops import PRIMITIVES
@@ -34,4 +37,5 @@ def _refused(op: Operation, *rest: Value) -> Any:
 register(PRIMITIVES["undifferentiated"], PRIMITIVES["reverse_only"], PRIMITIVES["name"])(
     lambda op, x, *_: x
 )
-register(PRIMITIVES["returned"])(lambda op, x, *_: x)
+register(PRIMITIVES["returned"], PRIMITIVES["with_derivative"])(lambda op, x, *_: x)
+register(PRIMITIVES["derivative_only"])(lambda op, x: lax.full_like(x, 0))
