@@ -51,14 +51,14 @@ def checkpoint(
 
     By default all residuals are recomputed: ``f`` itself is called once, and the reverse pass
     replays the part of its recorded program that the derivative depends on. Values and derivatives
-    are the same, bit for bit, to any order and in every mode. (A function that calls `cond` outside
-    of ``jit`` runs the branch taken; here the choice is recorded, so that second derivatives may sum
-    in another order.) Two derivatives sum the same terms in another order, so that their last bits
-    may differ: that by a value which ``f`` closes over, under `vmap`, which calls ``f`` for all
-    examples at once; and, with ``binomial``, that by a value which
-    a step reads more than once, whose cotangents are summed by step. In the body of a `scan` whose
-    initial carry is not in C order (in Fortran order, or broadcast by `vmap`), the first step runs
-    again in C order, in which products may round otherwise.
+    are the same, bit for bit, to any order and in every mode. Last bits may differ in these cases.
+    Without ``jit``, `cond` outside of ``f`` runs the branch taken, and ``np.linalg`` computes at
+    once, but both are recorded in ``f``: second derivatives in reverse mode may sum in another
+    order. The same holds for a loop with ``checkpoint=`` in ``f``. Under `vmap`, the derivative by a
+    value which ``f`` closes over is that of one call for all examples. With ``binomial``, the
+    cotangents of a value which a step reads more than once are summed by step. In the body of a
+    `scan` whose initial carry is not in C order (in Fortran order, or broadcast by `vmap`), the
+    first step runs again in C order, in which products may round otherwise.
 
     Args:
         f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator
