@@ -1,9 +1,9 @@
 """Derivatives with rematerialization: programs of tangents, or cotangents, from few saved values.
 
 `linearize_program` (transforms/derivatives.py) saves all residuals of the linear part. Here the
-caller says which variables may be saved; all other residuals are recomputed from them. `checkpoint`
-is implemented this way, as are the backward nodes of the torch shim, which may save their operands
-and results.
+caller says which variables may be saved; all other residuals are recomputed from them. The backward
+nodes of the torch shim, which may save their operands and results, are implemented this way.
+(`checkpoint` also links recomputed values to the first ones: control/choosing.py.)
 
 Layer: 4.
 """
