@@ -21,7 +21,7 @@ def test_random_programs_are_numpys_or_raise(kind: str) -> None:
     counts: Counter[str] = Counter()
     found = [text for k in range(COUNT) for text in run_one(f"sample:{k}", kind, counts, most=2)]
     assert not found, "\n".join(found)
-    assert counts["equal"] > 3 * COUNT, counts
+    assert counts["equal"] > 2 * COUNT, counts  # (of about 6: wild bodies are often refused)
     assert counts["raised"] < counts["equal"], counts
 
 
