@@ -6,7 +6,7 @@ Layer: 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from functrace.control.scan import scan_p
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.check import sub_programs_of
 from functrace.ir.parts import Rewrite, compact, restrict, with_programs
-from functrace.ir.primitive import RESULT
+from functrace.ir.primitive import RESULT, Primitive
 from functrace.ir.program import Program
 from functrace.ops.derivative_links import derivative_only_p, with_derivative_p
 from functrace.ops.naming import name_p
@@ -61,14 +61,16 @@ def without_links(program: Program, part: Callable[[Program], Program] = _itself
             else:
                 changed: Any = tuple([with_programs(param, part) for param in params])
                 unread = _unread_operands(program, k, changed)
-                if primitive is scan_p:
-                    changed, operands = _without_unread_arrays(changed, operands, unread)
+                kept = list(places)
+                if primitive in (call_p, scan_p):
+                    kept = [n for n in places if n not in links] or [0]
+                    changed, operands = _smaller(primitive, changed, operands, unread, kept)
                     unread.clear()
                 given = [
                     zeros(i) if n in unread else write.operand(i) for n, i in enumerate(operands)
                 ]
                 first = write.place(primitive, tuple(given), changed, write.position(k))
-                write.replace(k, range(first, first + len(places)))
+                write.moved.update({k + place: first + n for n, place in enumerate(kept)})
         for n in links:
             write.moved[k + n] = zeros(k + n)
     return compact(write.finish())
@@ -91,16 +93,24 @@ def _unread_operands(program: Program, k: int, params: Any) -> set[int]:
     return found
 
 
-def _without_unread_arrays(
-    params: Any, operands: tuple[int, ...], unread: set[int]
+def _smaller(
+    primitive: Primitive,
+    params: Any,
+    operands: tuple[int, ...],
+    unread: set[int],
+    kept: Sequence[int],
 ) -> tuple[Any, tuple[int, ...]]:
-    """Return the params and operands of a loop without operands that no step reads."""
-    body, length, reverse, constants, carries = params
-    kept = [n for n in range(len(operands)) if n not in unread]
-    part = restrict(body, [body.input_ids[n] for n in kept], body.output_ids, keep=True)
-    constants -= sum(n < constants for n in unread)
-    changed = (part.program.interned(), length, reverse, constants, carries)
-    return changed, tuple([operands[n] for n in kept])
+    """Return the params and operands of a call or loop without operands that nothing reads, and with
+    some of the results.
+    """
+    body, *others = params
+    read = [n for n in range(len(operands)) if n not in unread]
+    inputs, outputs = [body.input_ids[n] for n in read], [body.output_ids[n] for n in kept]
+    part = restrict(body, inputs, outputs, keep=True).program.interned()
+    if primitive is scan_p:
+        length, reverse, constants, carries = others
+        others = [length, reverse, constants - sum(n < constants for n in unread), carries]
+    return (part, *others), tuple([operands[n] for n in read])
 
 
 def _reads(program: Program, i: int) -> bool:

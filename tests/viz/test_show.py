@@ -467,3 +467,4 @@ def test_a_page_has_no_links_between_values_and_recomputed_ones() -> None:
     data = ft.show(ft.grad(f), np.ones(3)).data
     names = {op["p"] for part in data["programs"] for op in part["ops"]}
     assert "call" in names and names.isdisjoint({"derivative_only", "with_derivative"})
+    assert not any("broadcast_to" in row["what"] for row in data["residuals"])
