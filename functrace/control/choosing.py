@@ -63,9 +63,8 @@ def chosen_residuals(split: SplitProgram, count: int, policy: Policy) -> ChosenR
         "new": forward.output_ids[count:],
     }
     residuals = [variables[word][place] for word, place in split.sources]
-    named = NamedValues(
-        forward, with_budgets=policy[:1] == RECOMPUTE if isinstance(policy, tuple) else False
-    )
+    with_budgets = isinstance(policy, tuple) and policy[:1] == RECOMPUTE
+    named = NamedValues(forward, with_budgets=with_budgets)
     kept = _kept(named, residuals, policy)
     replay = restrict(forward, tuple(kept), residuals, effects=False)
     kept = {i: kept[i] for i in replay.used}

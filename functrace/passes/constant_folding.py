@@ -113,8 +113,9 @@ def _folded(
             for place, value in inner.known.items():
                 known[k + place] = value
             for place, source in inner.passed.items():
-                i = same[k + place] = operands[source]
-                standing[k + place] = standing.get(i, i)
+                i = operands[source]
+                if i >= 0:  # (a number is no output)
+                    same[k + place], standing[k + place] = i, standing.get(i, i)
             continue
         for i in operands:
             if i >= 0 and i not in known:
